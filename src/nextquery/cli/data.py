@@ -1,6 +1,5 @@
 """`nextquery inspect`, `trends`, `forget` and `update`: commands on a data folder."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,21 +7,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nextquery.cli.main import in_options
-from nextquery.cli.options import with_settings
+from nextquery.cli.options import AsJson, DataFolder, print_result, with_settings
 from nextquery.errors import InputError
 from nextquery.logs.settings import TrendSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from nextquery.evaluation.drift import Drift
+    from nextquery.evaluation.drift import Change, Drift
     from nextquery.logs.inspect import Advice, LogFacts
     from nextquery.logs.revise import Revision
     from nextquery.logs.trends import TrendReport
 
+OtherFolder = Annotated[
+    Path | None, typer.Option("--out", help="Write here and leave the folder as it is.")
+]
+
 
 def inspect(
-    data: Annotated[Path, typer.Argument(help="A folder that `nextquery prepare` made.")],
+    data: DataFolder,
     figure: Annotated[
         Path | None, typer.Option("--figure", help="Draw the session lengths into this PNG.")
     ] = None,
@@ -34,14 +37,12 @@ def inspect(
         Path | None,
         typer.Option(help="With --against: a served model, to see how well it still predicts."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the contents of a log: sizes, session lengths, repetition, frequent queries.
 
     Example: `nextquery inspect data/ --figure lengths.png`
     """
-    from dataclasses import asdict
-
     from nextquery.cli.prepare import ADVISED
     from nextquery.logs.data_folder import PreparedData, read_data
     from nextquery.logs.inspect import describe, draw_lengths, problems
@@ -60,28 +61,21 @@ def inspect(
     if figure:
         draw_lengths(facts, figure)
     lacking = [in_options(item.text, ADVISED) for item in advice]
-    if as_json:
-        typer.echo(json.dumps(asdict(facts) | {"advice": lacking}, indent=2))
-    else:
-        typer.echo("\n".join([_facts_text(facts), *(["", *lacking] if lacking else [])]))
+    text = "\n".join([_facts_text(facts), *(["", *lacking] if lacking else [])])
+    print_result(asdict(facts) | {"advice": lacking}, text, as_json, indent=2)
 
 
 def _show_drift(data: Path, against: Path, model: Path | None, *, as_json: bool) -> None:
-    from dataclasses import asdict
-
     from nextquery.evaluation.drift import drift
     from nextquery.logs.data_folder import read_data
 
     result = read_data(
         data, lambda new: read_data(against, lambda earlier: drift(new, earlier, model))
     )
-    if as_json:
-        document = asdict(result) | {"retrain": result.retrain}
-        if result.fit is not None:
-            document["fit"]["ratio"] = result.fit.ratio
-        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
-        return
-    typer.echo("\n".join(_drift_lines(result)))
+    document = asdict(result) | {"retrain": result.retrain}
+    if result.fit is not None:
+        document["fit"]["ratio"] = result.fit.ratio
+    print_result(document, "\n".join(_drift_lines(result)), as_json, indent=2)
 
 
 def _drift_lines(drift: "Drift") -> "Iterator[str]":
@@ -90,16 +84,15 @@ def _drift_lines(drift: "Drift") -> "Iterator[str]":
         f"unknown to the earlier log: {drift.unknown_words:.1%} of the words "
         f"({drift.unknown_before:.1%} before), {drift.unknown_queries:.1%} of the queries"
     )
-    listed = ", ".join(
-        f"{change.text} ({change.users:,} users)" for change in drift.frequent_new_words
-    )
-    yield f"new words: {drift.new_words:,}" + (f": {listed}" if listed else "")
-    listed = ", ".join(
-        f"{change.text} ({change.users:,} users)" for change in drift.frequent_vanished
-    )
+
+    def listed(changes: "Sequence[Change]") -> str:
+        texts = ", ".join(f"{change.text} ({change.users:,} users)" for change in changes)
+        return f": {texts}" if texts else ""
+
+    yield f"new words: {drift.new_words:,}{listed(drift.frequent_new_words)}"
     yield (
         f"vanished queries: {drift.vanished_queries:,}, {drift.vanished_share:.1%} of what was "
-        "typed" + (f": {listed}" if listed else "")
+        f"typed{listed(drift.frequent_vanished)}"
     )
     if drift.fit is not None:
         fit = drift.fit
@@ -107,8 +100,8 @@ def _drift_lines(drift: "Drift") -> "Iterator[str]":
             f"{fit.model} ({fit.kind}): perplexity {fit.new:,.1f} on {fit.sessions:,} new "
             f"sessions, {fit.old:,.1f} on as many earlier ones: {fit.ratio:.2f} times"
         )
-        listed = ", ".join(f"{name} {value:.4f}" for name, value in fit.mrr.items())
-        yield f"MRR of the next query on new sessions: {listed}"
+        ranks = ", ".join(f"{name} {value:.4f}" for name, value in fit.mrr.items())
+        yield f"MRR of the next query on new sessions: {ranks}"
     yield "retrain: " + ("; ".join(drift.reasons) if drift.retrain else "no need")
 
 
@@ -145,9 +138,9 @@ def _facts_text(facts: "LogFacts") -> str:
 
 @with_settings
 def trends(
-    data: Annotated[Path, typer.Argument(help="A folder that `nextquery prepare` made.")],
+    data: DataFolder,
     settings: TrendSettings,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show trending queries: more users than in their own past, and not by chance.
 
@@ -157,10 +150,7 @@ def trends(
     from nextquery.logs.trends import find_trends
 
     report = read_data(data, lambda prepared: find_trends(prepared, settings))
-    if as_json:
-        typer.echo(json.dumps(asdict(report), indent=2, default=str))
-    else:
-        typer.echo(_trends_text(report))
+    print_result(asdict(report), _trends_text(report), as_json, indent=2)
 
 
 def _trends_text(report: "TrendReport") -> str:
@@ -179,7 +169,7 @@ def _trends_text(report: "TrendReport") -> str:
 
 
 def forget(
-    data: Annotated[Path, typer.Argument(help="A folder that `nextquery prepare` made.")],
+    data: DataFolder,
     user: Annotated[
         list[str] | None, typer.Option("--user", help="Whom to forget, as the log names them.")
     ] = None,
@@ -189,14 +179,12 @@ def forget(
     pseudonyms: Annotated[
         bool, typer.Option("--pseudonyms", help="Users are named as in the data folder.")
     ] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Write here and leave the folder as it is.")
-    ] = None,
+    out: OtherFolder = None,
     model: Annotated[
         list[Path] | None,
         typer.Option("--model", help="A model of this data: say whether it must be made again."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Remove people from a data folder, as if the log had never had them.
 
@@ -204,55 +192,42 @@ def forget(
 
     Example: `nextquery forget data/ --user 217 --user 993`
     """
+    from nextquery.artifacts import open_artifact
     from nextquery.cli.prepare import progress_bar, read_names
+    from nextquery.logs.data_folder import PreparedData, approximately_forgotten, forgotten_since
     from nextquery.logs.revise import forget as run
 
     users = [*(user or ()), *read_names("users_file", users_file)]
     with progress_bar() as progress:
         revision = run(data, users, out, as_pseudonyms=pseudonyms, progress=progress)
-    outdated = {str(path): _forgotten_since(path, out or data) for path in model or ()}
-    if as_json:
-        document = {**asdict(revision), "models_forgotten_since": outdated}
-        typer.echo(json.dumps(document, indent=2))
-    else:
-        lines = [
-            _summary(revision, len(set(users)), out or data),
-            *map(_model_line, outdated.items()),
-            *filter(None, map(_approximate_line, model or ())),
-        ]
-        typer.echo("\n".join(lines))
+    models = {path: open_artifact(path).manifest for path in model or ()}
+    outdated = {
+        str(path): forgotten_since(manifest, PreparedData(out or data))
+        for path, manifest in models.items()
+    }
+    lines = [
+        _summary(revision, len(set(users)), out or data),
+        *(_model_line(path, users) for path, users in outdated.items()),
+        *(
+            f"{path}: the removal of {late:,} users is approximate; train a new model"
+            for path, manifest in models.items()
+            if (late := approximately_forgotten(manifest.get("data") or {}))
+        ),
+    ]
+    document = {**asdict(revision), "models_forgotten_since": outdated}
+    print_result(document, "\n".join(lines), as_json, indent=2)
     for name in revision.users_not_found:
         typer.echo(f"not found: {name!r}", err=True)
     if revision.users_not_found:
         raise typer.Exit(1)
 
 
-def _forgotten_since(model: Path, data: Path) -> int | None:
-    from nextquery.artifacts import open_artifact
-    from nextquery.logs.data_folder import PreparedData, forgotten_since
-
-    return forgotten_since(open_artifact(model).manifest, PreparedData(data))
-
-
-def _model_line(known: tuple[str, int | None]) -> str:
-    path, users = known
+def _model_line(path: str, users: int | None) -> str:
     if users is None:
         return f"{path}: does not say what it was made from; make it again"
     if users:
         return f"{path}: made before {users:,} users were forgotten; make it again"
     return f"{path}: includes every removal"
-
-
-def _approximate_line(path: Path) -> str:
-    """A note on a model that continues one trained on forgotten users; "" for others."""
-    from nextquery.artifacts import open_artifact
-    from nextquery.logs.data_folder import approximately_forgotten
-
-    entry = open_artifact(path).manifest.get("data")
-    users = approximately_forgotten(entry) if entry else 0
-    return (
-        f"{path}: the removal of {users:,} users is approximate; train a new model" if users else ""
-    )
 
 
 def _summary(revision: "Revision", requested: int, out: Path) -> str:
@@ -271,7 +246,7 @@ def _summary(revision: "Revision", requested: int, out: Path) -> str:
 
 
 def update(
-    data: Annotated[Path, typer.Argument(help="A folder that `nextquery prepare` made.")],
+    data: DataFolder,
     logs: Annotated[
         list[str] | None,
         typer.Argument(help="New log files or folders, of the same format.", metavar="LOG"),
@@ -286,10 +261,8 @@ def update(
         bool,
         typer.Option("--new-only", help="Leave out files whose content the folder has already."),
     ] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Write here and leave the folder as it is.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    out: OtherFolder = None,
+    as_json: AsJson = False,
 ) -> None:
     """Add new logs to a data folder without reading the old ones again.
 
@@ -302,12 +275,10 @@ def update(
         revision = run(
             data, logs or [], out, keep_days=keep_days, new_only=new_only, progress=progress
         )
-    if as_json:
-        typer.echo(json.dumps(asdict(revision), indent=2))
-        return
     sessions = revision.counts["sessions"]
-    typer.echo(
+    text = (
         f"{revision.rows_added:,} rows added, {revision.rows_removed:,} removed\n"
         f"sessions: {', '.join(f'{name} {count:,}' for name, count in sessions.items())}\n"
         f"written to {out or data}"
     )
+    print_result(asdict(revision), text, as_json, indent=2)

@@ -18,6 +18,9 @@ from nextquery.errors import ConfigError, InputError
 from nextquery.settings import Option, descriptions, option_of, split_pair
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+AnyModel = Annotated[Path, typer.Argument(help="A model folder of any kind.")]
+DataFolder = Annotated[Path, typer.Argument(help="A folder that `nextquery prepare` made.")]
+NewModel = Annotated[Path, typer.Option(help="The model folder to write.")]
 MOST_CONFIG_BYTES = 1 << 20
 SettingsT = TypeVar("SettingsT")
 
@@ -25,7 +28,7 @@ SettingsT = TypeVar("SettingsT")
 def print_result(document: Any, text: str, as_json: bool, *, indent: int | None = None) -> None:
     """Print a result on stdout: as one JSON document, or as text for people, if there is any."""
     if as_json:
-        typer.echo(json.dumps(document, indent=indent, ensure_ascii=False))
+        typer.echo(json.dumps(document, indent=indent, ensure_ascii=False, default=str))
     elif text:
         typer.echo(text)
 
@@ -81,24 +84,24 @@ class _Generated:
             annotation=Annotated[self._annotation(), declared],
         )
 
-    def value(self, given: Any) -> Any:
+    def value(self, read: Any) -> Any:
         """What the settings class takes for what Typer read."""
         if self._is_negative():
-            return not given
-        if given == "" and type(None) in get_args(self.hint):
+            return not read
+        if read == "" and type(None) in get_args(self.hint):
             return None
         if get_origin(self.hint) in (tuple, frozenset):
-            return get_origin(self.hint)(given or self.declared.default)
+            return get_origin(self.hint)(read or self.declared.default)
         if self._is_mapping():
             form = self.option.metavar or "NAME=VALUE"
             kind, values = get_args(self.hint)[1], {}
-            for text in given or ():
+            for text in read or ():
                 name, value = split_pair(text, self.declared.name, form)
                 if name in values:
                     raise InputError(f"`{self.declared.name}` {text}: the name {name!r} is taken")
                 values[name] = kind(value)
             return values
-        return given
+        return read
 
     def _default(self) -> Any:
         if get_origin(self.hint) in (tuple, frozenset) or self._is_mapping():

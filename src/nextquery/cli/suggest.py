@@ -2,28 +2,29 @@
 
 import math
 import time
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nextquery.cli.options import AsJson, print_result
+from nextquery.cli.options import AnyModel, AsJson, named_folders, print_result
 from nextquery.errors import InputError
-from nextquery.normalise import join_words
+from nextquery.normalise import join_words, normalise_query
 from nextquery.records import Correction, Suggestion
 from nextquery.settings import TUNING
 
 if TYPE_CHECKING:
     from nextquery.suggesters.base import Suggester
-    from nextquery.suggesters.rewriting import QueryRewriter
-from typing import TYPE_CHECKING
-
-from nextquery.cli.options import named_folders
-
-if TYPE_CHECKING:
     from nextquery.suggesters.diagnosis import Diagnosis
+    from nextquery.suggesters.rewriting import QueryRewriter
 
+TrainedModel = Annotated[Path, typer.Argument(help="A model folder made by `nextquery train`.")]
+Context = Annotated[
+    list[str] | None,
+    typer.Option("--context", help="A query of the session, oldest first; repeatable."),
+]
 Blocklist = Annotated[
     Path | None, typer.Option(help="A file of words and phrases never to suggest.")
 ]
@@ -108,18 +109,18 @@ def decode_options(
 
     A model that decodes takes all of them as its config; one that counts takes `adjustable` ones.
     """
-    given = {key: value for key, value in options.items() if value is not None}
-    if not given and not sets:
+    chosen = {key: value for key, value in options.items() if value is not None}
+    if not chosen and not sets:
         return {}
     from nextquery.suggesters.base import Adjustable, Decoding
 
     if isinstance(suggester, Decoding):
         from nextquery.inference.settings import override
 
-        return {"config": override(suggester.config, given, sets)}
-    if isinstance(suggester, Adjustable) and not sets and given.keys() <= adjustable:
-        return given
-    names = [f"--{key}" for key in given if key not in adjustable]
+        return {"config": override(suggester.config, chosen, sets)}
+    if isinstance(suggester, Adjustable) and not sets and chosen.keys() <= adjustable:
+        return chosen
+    names = [f"--{key}" for key in chosen if key not in adjustable]
     names += [f"--set {change}" for change in sets]
     raise InputError(f"{', '.join(names)}: only for a neural model; this one is {suggester.kind!r}")
 
@@ -129,15 +130,13 @@ def unable(path: Path, suggester: "Suggester", problem: str) -> InputError:
     return InputError(f"{path}: a model of kind {suggester.kind!r} {problem}; give a trained one")
 
 
-def as_written(suggestion: "Suggestion") -> "Suggestion":
+def as_written(suggestion: Suggestion) -> Suggestion:
     """A suggestion as people write it: Chinese, Japanese and Thai without spaces."""
-    from dataclasses import replace
-
     return replace(suggestion, text=join_words(suggestion.text))
 
 
 def suggest(
-    model: Annotated[Path, typer.Argument(help="A model folder of any kind.")],
+    model: AnyModel,
     queries: Annotated[
         list[str] | None, typer.Argument(help="The session so far, oldest query first.")
     ] = None,
@@ -183,21 +182,20 @@ def suggest(
 
     Example: `nextquery suggest models/adjacency "cheap flights" "cheap flights paris" -n 3`
     """
-    from dataclasses import asdict
-
     from nextquery import load
     from nextquery.guard.guard import read_hits
     from nextquery.inference.lists import group
     from nextquery.inference.native import keep_freed_memory
     from nextquery.suggesters.base import ListMaker, SuggestOptions
+    from nextquery.suggesters.count_suggester import CountSuggester, fall_back
     from nextquery.suggesters.rewriting import ReadContext
 
     keep_freed_memory()
     check = read_hits(hits) if hits else None
     suggester = load(model, blocklist=blocklist, hits=check, guarded=guards)
-    given: dict[str, object] = {"beam": beam, "specificity": specificity, "diversity": diversity}
-    given |= {"known": known, "mode": mode, "usefulness": usefulness, "preset": preset}
-    options = decode_options(suggester, given, settings or (), {"specificity", "diversity"})
+    chosen = {"beam": beam, "specificity": specificity, "diversity": diversity, "known": known}
+    chosen |= {"mode": mode, "usefulness": usefulness, "preset": preset}
+    options = decode_options(suggester, chosen, settings or (), {"specificity", "diversity"})
     typed = queries or []
     start = time.perf_counter()
     rewriter = _rewriter(suggester, synonyms, correct)
@@ -206,37 +204,35 @@ def suggest(
     config = options.pop("config", None)
     [suggestions] = ListMaker(suggester).lists([context], SuggestOptions(n, **options), config)
     if rescue and context:
-        suggestions = _rescued(
-            rescue, context, suggestions, n, {"blocklist": blocklist, "hits": check}
-        )
+        suggestions = _rescued(rescue, context, suggestions, n, blocklist, check)
+    problem = ""
+    if not suggestions:
+        problem = "the model has no suggestion for this session"
+        if isinstance(suggester, CountSuggester):
+            suggestions = fall_back(suggester, context, n) if fallback else []
+            problem += "" if fallback else "; --fallback shows related or frequent queries"
+    instead = bool(problem and suggestions)
     suggestions = [as_written(item) for item in suggestions]
-    filled = [] if suggestions or not fallback else _instead(suggester, context, n)
-    instead = [as_written(item) for item in filled]
     took = (time.perf_counter() - start) * 1000
-    items = [asdict(item) | {"group": group(context, item.text)} for item in suggestions or instead]
-    document: dict[str, object] = {"context": typed, "suggestions": items}
-    document |= {"corrected": _corrected(read.correction)}
-    document |= {"model": suggester.kind, "took_ms": took}
-    document |= {"fallback": True} if instead else {}
+    document = {
+        "context": typed,
+        "suggestions": [
+            asdict(item) | {"group": group(context, item.text)} for item in suggestions
+        ],
+        "corrected": _corrected(read.correction),
+        "model": suggester.kind,
+        "took_ms": took,
+        **({"fallback": True} if instead else {}),
+    }
     if not as_json:
         _say_correction(read.correction)
-        if not suggestions:
-            explanation = (
-                "; these are from the same log:" if instead else _advice(suggester, fallback)
-            )
-            typer.echo(f"the model has no suggestion for this session{explanation}", err=True)
-    print_result(document, _lines(suggestions or instead), as_json)
+        if problem:
+            typer.echo(problem + ("; these are from the same log:" if instead else ""), err=True)
+    print_result(document, _lines(suggestions), as_json)
 
 
-def _lines(suggestions: "Sequence[Suggestion]") -> str:
+def _lines(suggestions: Sequence[Suggestion]) -> str:
     return "\n".join(f"{item.score:9.3f}  {item.text}  [{item.source}]" for item in suggestions)
-
-
-def _advice(suggester: "Suggester", fallback: bool) -> str:
-    from nextquery.suggesters.count_suggester import CountSuggester
-
-    has_more = isinstance(suggester, CountSuggester) and not fallback
-    return "; --fallback shows related or frequent queries" if has_more else ""
 
 
 def _rewriter(
@@ -262,47 +258,35 @@ def _corrected(correction: Correction | None) -> dict[str, object] | None:
 
 def _say_correction(correction: Correction | None) -> None:
     if correction is not None:
-        text = f"for {join_words(correction.text)!r} (--no-correct: as typed)"
-        typer.echo(text, err=True)
-
-
-def _instead(suggester: "Suggester", context: list[str], n: int) -> "list[Suggestion]":
-    """What a count model's log has, where the model itself has nothing."""
-    from nextquery.suggesters.count_suggester import CountSuggester, fall_back
-
-    return fall_back(suggester, context, n) if isinstance(suggester, CountSuggester) else []
+        typer.echo(f"for {join_words(correction.text)!r} (--no-correct: as typed)", err=True)
 
 
 def _rescued(
     folder: Path,
     context: list[str],
-    suggestions: "list[Suggestion]",
+    suggestions: list[Suggestion],
     n: int,
-    guards: "dict[str, Any]",
-) -> "list[Suggestion]":
+    blocklist: Path | None,
+    check: Callable[[str], bool] | None,
+) -> list[Suggestion]:
     """The list after a query that finds nothing; any other as it is."""
     from nextquery import load
-    from nextquery.errors import InputError
-    from nextquery.normalise import normalise_query
     from nextquery.suggesters.rescue import Rescue, rescued
 
-    model = load(folder, **guards)
+    model = load(folder, blocklist=blocklist, hits=check)
     if not isinstance(model, Rescue):
         raise InputError(f"--rescue {folder}: a {model.kind} model; make one with --kind rescue")
-    last, check = normalise_query(context[-1]), guards["hits"]
+    last = normalise_query(context[-1])
     fails = model.fails(last) if check is None else not check(last)
     return rescued(suggestions, model.suggest(context, n), n) if fails else suggestions
 
 
 def complete(
-    model: Annotated[Path, typer.Argument(help="A model folder of any kind.")],
+    model: AnyModel,
     prefix: Annotated[
         str, typer.Option("--prefix", help="What is typed so far; its last word may be unfinished.")
     ] = "",
-    context: Annotated[
-        list[str] | None,
-        typer.Option("--context", help="A query of the session, oldest first; repeatable."),
-    ] = None,
+    context: Context = None,
     n: Annotated[int, typer.Option("-n", min=0, help="How many completions at most.")] = 5,
     blocklist: Blocklist = None,
     synonyms: SynonymsFile = None,
@@ -318,10 +302,7 @@ def complete(
 
     Example: `nextquery complete models/hred --context "paris museum" --prefix "louvre op"`
     """
-    from dataclasses import asdict
-
     from nextquery import load
-    from nextquery.errors import InputError
     from nextquery.inference.native import keep_freed_memory
     from nextquery.suggesters.base import Completer
 
@@ -331,9 +312,8 @@ def complete(
         raise unable(model, suggester, "completes nothing")
     if any(change.startswith("specificity=") for change in settings or ()):
         raise InputError("--set specificity: orders suggestions, not completions")
-    given: dict[str, object] = {"beam": beam, "diversity": diversity}
-    given |= {"known": known, "mode": mode}
-    options = decode_options(suggester, given, settings or ())
+    chosen = {"beam": beam, "diversity": diversity, "known": known, "mode": mode}
+    options = decode_options(suggester, chosen, settings or ())
     start = time.perf_counter()
     rewriter = _rewriter(suggester, synonyms, correct)
     completions = suggester.complete(context or [], prefix, n, **options)
@@ -343,9 +323,13 @@ def complete(
         completions, correction = list(read.items), read.correction
     shown = [as_written(item) for item in completions]
     took = (time.perf_counter() - start) * 1000
-    document: dict[str, object] = {"context": context or [], "prefix": prefix}
-    document |= {"completions": [asdict(item) for item in shown]}
-    document |= {"corrected": _corrected(correction), "took_ms": took}
+    document = {
+        "context": context or [],
+        "prefix": prefix,
+        "completions": [asdict(item) for item in shown],
+        "corrected": _corrected(correction),
+        "took_ms": took,
+    }
     if not as_json:
         _say_correction(correction)
         if not shown:
@@ -354,14 +338,11 @@ def complete(
 
 
 def score(
-    model: Annotated[Path, typer.Argument(help="A model folder of any kind.")],
+    model: AnyModel,
     candidates: Annotated[
         list[str], typer.Option("--candidate", help="A possible next query; repeatable.")
     ],
-    context: Annotated[
-        list[str] | None,
-        typer.Option("--context", help="A query of the session, oldest first; repeatable."),
-    ] = None,
+    context: Context = None,
     usefulness: Annotated[
         float,
         typer.Option(
@@ -375,16 +356,18 @@ def score(
 
     Example: `nextquery score models/qvmm --context "paris" --candidate "paris hotels"`
     """
-    from dataclasses import asdict
-
     from nextquery import load
+    from nextquery.inference.rescoring import NO_HEAD
+    from nextquery.suggesters.base import UsefulnessJudge
 
     suggester = load(model)
     scored = suggester.score(context or [], candidates)
     rows: list[dict[str, Any]] = [asdict(item) for item in scored]
     if usefulness:
-        judged = _judged(suggester, context or [], candidates)
-        for row, probability in zip(rows, judged, strict=True):
+        if not isinstance(suggester, UsefulnessJudge) or not suggester.judges_usefulness:
+            raise InputError(f"--usefulness: {NO_HEAD}")
+        judged = suggester.usefulness_many([context or []], [candidates])
+        for row, probability in zip(rows, judged[0], strict=True):
             row["usefulness"] = probability
             row["score"] = row["log_likelihood"] + usefulness * math.log(probability)
     lines = []
@@ -396,19 +379,8 @@ def score(
     print_result({"scores": rows}, "\n".join(lines), as_json)
 
 
-def _judged(suggester: "Suggester", context: list[str], candidates: list[str]) -> list[float]:
-    """P(useful) of each candidate; a model without a usefulness head is refused."""
-    from nextquery.errors import InputError
-    from nextquery.inference.rescoring import NO_HEAD
-    from nextquery.suggesters.base import UsefulnessJudge
-
-    if not isinstance(suggester, UsefulnessJudge) or not suggester.judges_usefulness:
-        raise InputError(f"--usefulness: {NO_HEAD}")
-    return suggester.usefulness_many([context], [candidates])[0]
-
-
 def explain(
-    model: Annotated[Path, typer.Argument(help="A model folder made by `nextquery train`.")],
+    model: TrainedModel,
     queries: Annotated[list[str], typer.Argument(help="The session, oldest query first.")],
     figure: Annotated[
         Path | None, typer.Option(help="Draw all gates as a heat map: a .png, .svg or .pdf file.")
@@ -419,10 +391,7 @@ def explain(
 
     Example: `nextquery explain models/hred "airlines" "united airlines" "google" --figure g.png`
     """
-    from dataclasses import asdict
-
     from nextquery import load
-    from nextquery.errors import InputError
     from nextquery.suggesters.base import Explainer, Gated
     from nextquery.suggesters.neural import draw_gates
 
@@ -443,7 +412,7 @@ def explain(
 
 
 def neighbours(
-    model: Annotated[Path, typer.Argument(help="A model folder made by `nextquery train`.")],
+    model: TrainedModel,
     text: Annotated[str, typer.Argument(help="A query, or with --words a word.")],
     words: Annotated[
         bool, typer.Option("--words", help="Nearest words to a word, instead of queries.")
@@ -455,8 +424,6 @@ def neighbours(
 
     Example: `nextquery neighbours models/hred "cheap flights" -n 5`
     """
-    from dataclasses import asdict
-
     from nextquery import load
     from nextquery.suggesters.base import Embedder
 
@@ -465,21 +432,15 @@ def neighbours(
         raise unable(model, suggester, "has no vectors")
     nearest = suggester.neighbours(text, n, words=words)
     document = {"text": text, "neighbours": [asdict(item) for item in nearest]}
-    print_result(
-        document, "\n".join(f"{item.cosine:6.3f}  {item.text}" for item in nearest), as_json
-    )
+    lines = [f"{item.cosine:6.3f}  {item.text}" for item in nearest]
+    print_result(document, "\n".join(lines), as_json)
 
 
 def why(
-    model: Annotated[Path, typer.Argument(help="A model folder of any kind.")],
+    model: AnyModel,
     query: Annotated[str, typer.Argument(help="The query to explain.")],
-    context: Annotated[
-        list[str] | None,
-        typer.Option("--context", help="A query of the session, oldest first; repeatable."),
-    ] = None,
-    blocklist: Annotated[
-        Path | None, typer.Option(help="A file of words and phrases never to suggest.")
-    ] = None,
+    context: Context = None,
+    blocklist: Blocklist = None,
     compare: Annotated[
         list[str] | None,
         typer.Option("--compare", help="NAME=MODEL: also ask this model; repeatable."),
@@ -490,8 +451,6 @@ def why(
 
     Example: `nextquery why models/hred "paris hotels" --context paris --compare adj=models/adj`
     """
-    from dataclasses import asdict
-
     from nextquery import load
     from nextquery.suggesters import diagnosis
 
