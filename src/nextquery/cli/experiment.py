@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nextquery.cli.main import in_options
-from nextquery.cli.options import AsJson, Given, named_folders, print_result, with_settings
+from nextquery.cli.options import (
+    AnyModel,
+    AsJson,
+    Given,
+    named_folders,
+    print_result,
+    with_settings,
+)
 from nextquery.errors import InputError
 from nextquery.evaluation.settings import (
     AuditSettings,
@@ -218,7 +225,7 @@ def _check_lines(result: "Check") -> Iterator[str]:
 
 @with_settings
 def audit(
-    model: Annotated[Path, typer.Argument(help="A model folder of any kind.")],
+    model: AnyModel,
     data: Annotated[Path, typer.Argument(help="The data folder that it was made of.")],
     options: Given[AuditSettings],
     planting: PlantingSettings,

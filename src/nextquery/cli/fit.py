@@ -2,28 +2,23 @@
 
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from nextquery.cli.main import in_options
-from nextquery.cli.options import AsJson, print_result
+from nextquery.cli.options import AsJson, DataFolder, NewModel, print_result
 from nextquery.logs.settings import PrepareSettings
 from nextquery.training import REPLAY
 
-if TYPE_CHECKING:
-    from nextquery.config import Section
-    from nextquery.text.vectors import WordVectors
-
 
 def fit(
-    data: Annotated[Path, typer.Argument(help="A folder that `nextquery prepare` made.")],
+    data: DataFolder,
     kind: Annotated[
         str, typer.Option(help="popularity, adjacency, qvmm, cacb, shortcuts, rescue or returning.")
     ],
-    out: Annotated[Path, typer.Option(help="The model folder to write.")],
+    out: NewModel,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -73,7 +68,12 @@ def fit(
     if isinstance(fitted, Returning):
         advice.append(fitted.describe())
     else:
-        advice += _chosen(chosen, fitted.settings)
+        satisfactory = chosen.model_dump().get("satisfactory", False)
+        if satisfactory is None and fitted.settings.model_dump()["satisfactory"] is False:
+            advice.append(
+                "No session ends in a click on a known query, so all sessions are indexed "
+                "(`satisfactory=false`)."
+            )
         advice += (item.text for item in emptiness(prepared))
         empty = empty_reason(fitted, prepared, check)
     if empty is not None:
@@ -96,20 +96,6 @@ def fit(
             typer.echo(sentence, err=True)
 
 
-def _chosen(requested: "Section", used: "Section") -> Iterator[str]:
-    """What the log decided where the settings left it open."""
-    before, after = requested.model_dump(), used.model_dump()
-    for name in before:
-        if before[name] is None and after[name] is False:
-            yield f"{_REASONS[name]} (`{name}=false`)."
-
-
-_REASONS = {
-    "satisfactory": "No session ends in a click on a known query, so all sessions are indexed"
-}
-"""Why a setting that was left open is false."""
-
-
 def blend(
     model: Annotated[Path, typer.Argument(help="A trained model folder.")],
     members: Annotated[
@@ -118,7 +104,7 @@ def blend(
     data: Annotated[
         Path, typer.Option(help="The prepared log whose validation sessions decide the weights.")
     ],
-    out: Annotated[Path, typer.Option(help="The model folder to write.")],
+    out: NewModel,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="A setting as key=value, e.g. specificity=0.2; repeatable."),
@@ -159,7 +145,7 @@ def blend(
 
 
 def vectors(
-    data: Annotated[Path, typer.Argument(help="A folder made by `nextquery prepare`.")],
+    data: DataFolder,
     out: Annotated[Path, typer.Option(help="The file to write, ending in .safetensors.")],
     source: Annotated[
         Path | None,
@@ -181,13 +167,19 @@ def vectors(
     """
     from nextquery.errors import InputError
     from nextquery.logs.data_folder import read_data
+    from nextquery.text.vectors import encode_words, import_encoder, read_word_vectors
 
     if (source is None) == (encoder is None):
         raise InputError("vectors come from a file (--from) or an encoder (--encoder): give one")
     if out.suffix != ".safetensors":
         raise InputError(f"{out}: the name of the file to write must end in .safetensors")
     vocabulary_words = read_data(data, lambda opened: opened.words()[:words])
-    word_vectors = _read_vectors(vocabulary_words, source, encoder).reduced(size)
+    if source is not None:
+        read = read_word_vectors(source, set(vocabulary_words))
+    else:
+        assert encoder is not None
+        read = encode_words(vocabulary_words, import_encoder(encoder))
+    word_vectors = read.reduced(size)
     word_vectors.save(out)
     with_vector, numbers = len(word_vectors.words), word_vectors.size
     document = {
@@ -205,18 +197,9 @@ def vectors(
     print_result(document, text, as_json)
 
 
-def _read_vectors(known: list[str], source: Path | None, encoder: str | None) -> "WordVectors":
-    from nextquery.text.vectors import encode_words, import_encoder, read_word_vectors
-
-    if source is not None:
-        return read_word_vectors(source, set(known))
-    assert encoder is not None
-    return encode_words(known, import_encoder(encoder))
-
-
 def train(
-    data: Annotated[Path, typer.Argument(help="A folder made by `nextquery prepare`.")],
-    out: Annotated[Path, typer.Option(help="The model folder to write.")],
+    data: DataFolder,
+    out: NewModel,
     kind: Annotated[
         str | None,
         typer.Option(help="hred (default) or transformer."),

@@ -5,7 +5,8 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections import UserDict
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -129,35 +130,16 @@ MODULES = {
 }
 
 
-class LazyCommands(MutableMapping[str, Any]):
+class LazyCommands(UserDict[str, Any]):
     """Every command by name, made when it is first looked up."""
 
     def __init__(self) -> None:
-        self._made: dict[str, Any] = {}
-        self._names = list(MODULES)
+        super().__init__(dict.fromkeys(MODULES))
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._made:
-            self._made[name] = _command(name)
-        return self._made[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        if name not in self._names:
-            self._names.append(name)
-        self._made[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        self._names.remove(name)
-        self._made.pop(name, None)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
+        if self.data[name] is None:
+            self.data[name] = _command(name)
+        return self.data[name]
 
 
 class LazyGroup(TyperGroup):

@@ -1,6 +1,5 @@
 """`nextquery init`, `prepare` and `synth`."""
 
-import json
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nextquery.cli.main import in_options
-from nextquery.cli.options import Given, print_result, with_settings
+from nextquery.cli.options import AsJson, Given, print_result, with_settings
 from nextquery.errors import InputError
 from nextquery.logs.settings import FORMAT_NAMES, PrepareSettings, ReadSettings
 
@@ -218,7 +217,7 @@ def init(
             min=1, help="K: a word or query of fewer users is never counted or suggested."
         ),
     ] = PrepareSettings.min_users,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Look at a log: what is in it, which models are worth it, what to run next.
 
@@ -249,12 +248,10 @@ def init(
         "seen_before": dict(facts.repetition.seen_before),
         "advice": [asdict(item) for item in advice],
     }
-    if as_json:
-        typer.echo(json.dumps(document, indent=2))
-        return
     choices = {"--columns": columns, "--format": "" if format == ReadSettings.format else format}
     words = [*map(str, logs), *(word for pair in choices.items() if pair[1] for word in pair)]
-    typer.echo(_init_text(document, shlex.join(words), advice))
+    text = _init_text(document, shlex.join(words), advice)
+    print_result(document, text, as_json, indent=2)
 
 
 def _init_text(document: dict[str, Any], log: str, advice: "tuple[Advice, ...]") -> str:
@@ -316,7 +313,7 @@ def synth(
             help="What people search for, such as home,gardening for a shop; all 16 if not given.",
         ),
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write a synthetic query log in AOL format, for the demo, tests and experiments.
 
@@ -345,10 +342,8 @@ def synth(
         "extra_words": extra_words,
         "domains": domains,
     }
-    if as_json:
-        typer.echo(json.dumps(counts, indent=2))
-        return
-    typer.echo(
+    text = (
         f"{out}: {summary.rows:,} rows, {sessions:,} sessions of {summary.users:,} users, "
         f"{summary.distinct_queries:,} different queries, {summary.first} to {summary.last}"
     )
+    print_result(counts, text, as_json, indent=2)

@@ -2,14 +2,14 @@
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nextquery.artifacts import open_artifact
-from nextquery.cli.options import AsJson, ConfigFile, Given, print_result, with_settings
+from nextquery.cli.options import AnyModel, AsJson, ConfigFile, Given, print_result, with_settings
 from nextquery.errors import InputError
 from nextquery.export.lists import ExportSettings
 from nextquery.service.settings import NamedModel, ServiceSettings
@@ -20,19 +20,13 @@ if TYPE_CHECKING:
     from nextquery.export.lists import StaticQuality
 
 
-@dataclass(frozen=True)
-class ServedModels:
-    """The models under their names, and the names that a trial uses."""
-
-    served: tuple[NamedModel, ...]
-    interleave: tuple[str, ...]
-    shadow: str
-
-
 def served_models(
     model: Path | None, name: str, compare: Sequence[str], interleave: Sequence[str], shadow: str
-) -> ServedModels:
-    """The models of all options, each named once; the first answers requests that name none."""
+) -> tuple[tuple[NamedModel, ...], tuple[str, ...], str]:
+    """The models of all options, and the names of those interleaved and of the one in the shadow.
+
+    The first model answers requests that name none.
+    """
     models: dict[str, Path] = {}
     if model is not None:
         models[name or open_artifact(model, verify=False).kind] = model
@@ -44,7 +38,7 @@ def served_models(
         raise InputError("name a MODEL to serve, or two with --interleave NAME=MODEL")
     in_shadow = _add(models, *_named("shadow", shadow), "shadow") if shadow else ""
     served = tuple(NamedModel(label, path) for label, path in models.items())
-    return ServedModels(served, tuple(names), in_shadow)
+    return served, tuple(names), in_shadow
 
 
 def _add(models: dict[str, Path], label: str, path: Path | None, option: str) -> str:
@@ -131,14 +125,16 @@ def serve(
     from nextquery.feedback.assignment import parse_split
     from nextquery.service.run import serve as run
 
-    models = served_models(model, name, compare or [], interleave or [], shadow)
+    served, interleaved, in_shadow = served_models(
+        model, name, compare or [], interleave or [], shadow
+    )
     with tempfile.TemporaryDirectory(prefix="nextquery-") as control:
         run(
             options.settings(
-                models=models.served,
-                interleave=models.interleave,
+                models=served,
+                interleave=interleaved,
                 split=parse_split(split) if split else (),
-                shadow=models.shadow or None,
+                shadow=in_shadow or None,
                 control=Path(control),
             )
         )
@@ -146,7 +142,7 @@ def serve(
 
 @with_settings
 def export(
-    model: Annotated[Path, typer.Argument(help="A model folder of any kind.")],
+    model: AnyModel,
     to: Annotated[
         str,
         typer.Option(

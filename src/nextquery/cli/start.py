@@ -79,8 +79,6 @@ def _compiled_library() -> dict[str, str]:
 
 def _import(modules: tuple[str, ...]) -> tuple[float | None, str | None]:
     """How long a fresh process takes to import modules, or why it cannot."""
-    import subprocess
-
     code = (
         "import time; start = time.perf_counter(); "
         f"import {', '.join(modules)}; print(time.perf_counter() - start)"
@@ -100,9 +98,8 @@ def _import(modules: tuple[str, ...]) -> tuple[float | None, str | None]:
         return float(done.stdout.split()[-1]), None  # a module may print something, too
     except (IndexError, ValueError):
         messages = done.stderr.strip().splitlines()
-        return None, messages[
-            -1
-        ] if messages else f"ends the process with exit code {done.returncode}"
+        ended = f"ends the process with exit code {done.returncode}"
+        return None, messages[-1] if messages else ended
 
 
 MODEL = "HRED with copying"
@@ -139,7 +136,7 @@ def demo(
 
     require("train", "experiment", *(["serve"] if serve else []), install="all")
     out.mkdir(parents=True, exist_ok=True)
-    steps = [*_preparation(out, sessions), *_models(out), *_suggestions(out), _experiment(out)]
+    steps = _steps(out, sessions)
     for number, step in enumerate(steps, 1):
         _run(step, f"{number} of {len(steps) + serve}")
     typer.echo(f"\nThe report: {(out / 'report' / 'index.html').resolve()}")
@@ -147,8 +144,8 @@ def demo(
         _run(_service(out, port), f"{len(steps) + 1} of {len(steps) + 1}")
 
 
-def _preparation(out: Path, sessions: int) -> list[Step]:
-    log, data = f"{out}/log.tsv", f"{out}/data"
+def _steps(out: Path, sessions: int) -> list[Step]:
+    log, data, trained = f"{out}/log.tsv", f"{out}/data", f"{out}/hred"
     return [
         Step(
             "A synthetic query log with known structure",
@@ -156,47 +153,29 @@ def _preparation(out: Path, sessions: int) -> list[Step]:
         ),
         Step("Clean sessions, split by time", ("prepare", log, "--out", data, "--no-spelling")),
         Step("What is in it", ("inspect", data)),
-    ]
-
-
-def _models(out: Path) -> list[Step]:
-    counted = [
+        *(
+            Step(f"A count model: {name}", ("fit", data, "--kind", kind, "--out", f"{out}/{kind}"))
+            for name, kind in COUNT_MODELS.items()
+        ),
         Step(
-            f"A count model: {name}",
-            ("fit", f"{out}/data", "--kind", kind, "--out", f"{out}/{kind}"),
-        )
-        for name, kind in COUNT_MODELS.items()
-    ]
-    trained = ("train", f"{out}/data", "--out", f"{out}/hred", "--config", "tiny")
-    return [*counted, Step(f"{MODEL}: the paper's model, which can also copy words", trained)]
-
-
-def _suggestions(out: Path) -> list[Step]:
-    return [
-        Step("What comes next?", ("suggest", f"{out}/hred", "backpacking rome", "paris")),
+            f"{MODEL}: the paper's model, which can also copy words",
+            ("train", data, "--out", trained, "--config", "tiny"),
+        ),
+        Step("What comes next?", ("suggest", trained, "backpacking rome", "paris")),
         Step(
             "The same query in another session",
-            ("suggest", f"{out}/hred", "just married barcelona", "paris"),
+            ("suggest", trained, "just married barcelona", "paris"),
+        ),
+        Step(
+            "The paper's three scenarios, smaller than by default to be quick",
+            (
+                *("experiment", data, "--model", trained, "--out", f"{out}/report"),
+                *("--seeds", "1", "--visitors", "known"),
+                *("--generation-contexts", "100", "--completion-contexts", "50"),
+                *("--scenario", "next_query", "--scenario", "robust", "--scenario", "long_tail"),
+            ),
         ),
     ]
-
-
-def _experiment(out: Path) -> Step:
-    scenarios = [
-        part for name in ("next_query", "robust", "long_tail") for part in ("--scenario", name)
-    ]
-    small = (
-        *("--seeds", "1", "--visitors", "known"),
-        *("--generation-contexts", "100", "--completion-contexts", "50"),
-    )
-    return Step(
-        "The paper's three scenarios, smaller than by default to be quick",
-        (
-            *("experiment", f"{out}/data", "--model", f"{out}/hred", "--out", f"{out}/report"),
-            *small,
-            *scenarios,
-        ),
-    )
 
 
 def _service(out: Path, port: int) -> Step:

@@ -232,13 +232,7 @@ def test_a_study_is_made_and_looked_at(served_models: dict[str, Path], tmp_path:
 
 
 OUT = Path("somewhere")
-STEPS = [
-    *start._preparation(OUT, 1000),
-    *start._models(OUT),
-    *start._suggestions(OUT),
-    start._experiment(OUT),
-    start._service(OUT, 0),
-]
+STEPS = [*start._steps(OUT, 1000), start._service(OUT, 0)]
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.title)

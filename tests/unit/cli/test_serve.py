@@ -85,16 +85,16 @@ def folders(tmp_path: Path) -> Path:
 
 def test_models_of_a_trial_are_served(folders: Path) -> None:
     a, b = folders / "a", folders / "b"
-    result = models_of(None, "", [], [f"A={a}", f"B={b}"], "")
-    assert [(model.name, model.path) for model in result.served] == [("A", a), ("B", b)]
-    assert result.interleave == ("A", "B")
+    served, interleaved, _ = models_of(None, "", [], [f"A={a}", f"B={b}"], "")
+    assert [(model.name, model.path) for model in served] == [("A", a), ("B", b)]
+    assert interleaved == ("A", "B")
 
 
 def test_a_trial_may_name_what_is_served_already(folders: Path) -> None:
     a, b = folders / "a", folders / "b"
-    result = models_of(a, "", [f"B={b}"], ["adjacency", "B"], "B")
-    assert [model.name for model in result.served] == ["adjacency", "B"]
-    assert (result.interleave, result.shadow) == (("adjacency", "B"), "B")
+    served, interleaved, shadow = models_of(a, "", [f"B={b}"], ["adjacency", "B"], "B")
+    assert [model.name for model in served] == ["adjacency", "B"]
+    assert (interleaved, shadow) == (("adjacency", "B"), "B")
 
 
 @pytest.mark.parametrize(
