@@ -45,27 +45,25 @@ def load_config(
         raise ConfigError(f"`config` {source}: neither a file nor one of: {names}") from None
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
-    for override in overrides:
-        _apply(values, override)
-    return validated(kind, values, str(path))
+    return changed_config(kind, values, overrides, str(path))
 
 
 def changed_config(
-    kind: type[SectionT], values: Mapping[str, Any], overrides: Sequence[str]
+    kind: type[SectionT],
+    values: Mapping[str, Any],
+    overrides: Sequence[str],
+    where: str = "`overrides`",
 ) -> SectionT:
-    """Stored values as `kind`, with `section.key=value` overrides."""
+    """Stored values as `kind`, with `section.key=value` overrides; an error names `where`."""
     copied = copy.deepcopy(dict(values))
     for override in overrides:
         _apply(copied, override)
-    return validated(kind, copied, "`overrides`")
+    return validated(kind, copied, where)
 
 
 def from_overrides(kind: type[SectionT], overrides: Sequence[str]) -> SectionT:
     """The defaults of a section with `key=value` overrides."""
-    values: dict[str, Any] = {}
-    for override in overrides:
-        _apply(values, override)
-    return validated(kind, values, "`overrides`")
+    return changed_config(kind, {}, overrides)
 
 
 def validated(kind: type[SectionT], values: dict[str, Any], where: str) -> SectionT:

@@ -83,16 +83,6 @@ CORE = (
 """What the core needs to read logs and fit; a service that only asks count models lacks it."""
 
 
-def extra_of(module: str) -> str | None:
-    """The extra that installs a module, None if it belongs to none.
-
-    >>> extra_of("torch"), extra_of("lightgbm.basic"), extra_of("polars")
-    ('neural', 'experiment', None)
-    """
-    top = module.split(".")[0]
-    return next((extra for extra, modules in EXTRAS.items() if top in modules), None)
-
-
 def missing(extra: str) -> tuple[str, ...]:
     """The modules of an extra that are not installed."""
     return tuple(module for module in EXTRAS[extra] if util.find_spec(module) is None)
@@ -114,8 +104,8 @@ def missing_message(module: str) -> str | None:
     >>> missing_message("polars")
     'polars is not installed: pip install nextquery'
     """
-    extra = extra_of(module)
     top = module.split(".")[0]
+    extra = next((extra for extra, modules in EXTRAS.items() if top in modules), None)
     if extra is None and top not in CORE:
         return None
     package = f"'nextquery[{extra}]'" if extra else "nextquery"

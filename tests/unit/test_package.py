@@ -21,7 +21,6 @@ from nextquery.errors import (
     EXTRAS,
     MissingDependencyError,
     NextqueryError,
-    extra_of,
     missing_message,
     require,
 )
@@ -168,7 +167,7 @@ def test_the_image_installs_what_serving_needs(
 
 
 def test_a_module_that_belongs_to_no_extra() -> None:
-    assert extra_of("polars") is None
+    assert missing_message("polars") == "polars is not installed: pip install nextquery"
     assert missing_message("no_such_module") is None
 
 

@@ -63,15 +63,13 @@ def exported_queries(model: "Suggester", settings: ExportSettings) -> Iterator[E
     """
     frequent = frequent_queries(model, settings.queries)
     tables = cast("Guarded", model).guard.tables
-    for start in range(0, len(frequent), BATCH):
-        part = frequent[start : start + BATCH]
-        lists = _lists(model, [(text,) for text, _ in part], settings.next_queries)
-        for (text, count), following in zip(part, lists, strict=True):
-            shown = tuple(
-                NextQuery(join_words(item.text), item.score, tables.count(item.text))
-                for item in following
-            )
-            yield ExportedQuery(join_words(text), count, shown)
+    lists = _lists(model, [(text,) for text, _ in frequent], settings.next_queries)
+    for (text, count), following in zip(frequent, lists, strict=True):
+        shown = tuple(
+            NextQuery(join_words(item.text), item.score, tables.count(item.text))
+            for item in following
+        )
+        yield ExportedQuery(join_words(text), count, shown)
 
 
 def frequent_queries(model: "Suggester", most: int) -> list[tuple[str, int]]:
@@ -95,12 +93,15 @@ def frequent_queries(model: "Suggester", most: int) -> list[tuple[str, int]]:
 
 def _lists(
     model: "Suggester", contexts: Sequence[tuple[str, ...]], n: int
-) -> list[list[Suggestion]]:
+) -> Iterator[list[Suggestion]]:
+    """A list for each context."""
     from nextquery.suggesters.base import BatchSuggester
 
     if isinstance(model, BatchSuggester):
-        return model.suggest_many(contexts, n)
-    return [model.suggest(context, n) for context in contexts]
+        for start in range(0, len(contexts), BATCH):
+            yield from model.suggest_many(contexts[start : start + BATCH], n)
+    else:
+        yield from (model.suggest(context, n) for context in contexts)
 
 
 INDEX = "query_suggestions"
@@ -127,35 +128,37 @@ def write_json(queries: Iterable[ExportedQuery], folder: Path) -> None:
 
 def write_algolia(queries: Iterable[ExportedQuery], folder: Path) -> None:
     """Records of an index of external suggestions, and its settings."""
-    records = (
-        {
-            "objectID": _id(query.text),
-            "query": query.text,
-            "nb_words": len(query.text.split()),
-            "popularity": query.count,
-            "next": [item.text for item in query.following],
-        }
-        for query in queries
+    records = _records(queries, "objectID", "query", "popularity")
+    _write_lines(
+        ({**record, "nb_words": len(record["query"].split())} for record in records),
+        folder / "objects.ndjson",
     )
-    _write_lines(records, folder / "objects.ndjson")
     _write(
         {"searchableAttributes": ["query"], "customRanking": ["desc(popularity)"]},
         folder / "settings.json",
     )
 
 
-def write_typesense(queries: Iterable[ExportedQuery], folder: Path) -> None:
-    """A collection with the fields `q` and `count` that Typesense's query suggestions have."""
-    records = (
-        {
-            "id": _id(query.text),
-            "q": query.text,
-            "count": min(query.count, _LARGEST_WEIGHT),
+def _records(
+    queries: Iterable[ExportedQuery], identifier: str, text: str, count: str
+) -> Iterator[dict[str, Any]]:
+    """A document per query; the fields have the names that an engine expects."""
+    for query in queries:
+        yield {
+            identifier: _id(query.text),
+            text: query.text,
+            count: query.count,
             "next": [item.text for item in query.following],
         }
-        for query in queries
+
+
+def write_typesense(queries: Iterable[ExportedQuery], folder: Path) -> None:
+    """A collection with the fields `q` and `count` that Typesense's query suggestions have."""
+    records = _records(queries, "id", "q", "count")
+    _write_lines(
+        ({**record, "count": min(record["count"], _LARGEST_WEIGHT)} for record in records),
+        folder / "documents.jsonl",
     )
-    _write_lines(records, folder / "documents.jsonl")
     fields = [
         {"name": "q", "type": "string"},
         {"name": "count", "type": "int32"},
@@ -167,16 +170,7 @@ def write_typesense(queries: Iterable[ExportedQuery], folder: Path) -> None:
 
 def write_meilisearch(queries: Iterable[ExportedQuery], folder: Path) -> None:
     """Documents with the primary key `id`, and settings that rank by count."""
-    records = (
-        {
-            "id": _id(query.text),
-            "query": query.text,
-            "count": query.count,
-            "next": [item.text for item in query.following],
-        }
-        for query in queries
-    )
-    _write_lines(records, folder / "documents.ndjson")
+    _write_lines(_records(queries, "id", "query", "count"), folder / "documents.ndjson")
     _write(
         {
             "searchableAttributes": ["query"],
@@ -256,17 +250,7 @@ LISTS_PER_SHARD = 64
 MOST_CHARACTERS = 4
 
 
-@dataclass(frozen=True)
-class StaticFacts:
-    """What was written."""
-
-    lists: int
-    shards: int
-    bytes: int
-    """As they are sent, compressed."""
-
-
-def write_static(queries: Iterable[ExportedQuery], folder: Path) -> StaticFacts:
+def write_static(queries: Iterable[ExportedQuery], folder: Path) -> None:
     """Write the shards and their index."""
     lists = {
         query.text: [item.text for item in query.following] for query in queries if query.following
@@ -277,16 +261,13 @@ def write_static(queries: Iterable[ExportedQuery], folder: Path) -> StaticFacts:
         shards.setdefault(shard_of(text, characters), {})[text] = following
     target = folder / "shards"
     target.mkdir()
-    size = 0
     for name, shard in sorted(shards.items()):
         text = json.dumps(shard, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
         # No time in the file: the same lists are the same bytes, which caches notice.
         packed = gzip.compress(text.encode(), mtime=0)
         (target / f"{name}.json.gz").write_bytes(packed)
-        size += len(packed)
     index = {"version": VERSION, "hash": "sha256", "characters": characters, "lists": len(lists)}
     (folder / "index.json").write_text(json.dumps(index) + "\n", encoding="utf-8")
-    return StaticFacts(len(lists), len(shards), size)
 
 
 def shard_characters(lists: int) -> int:
@@ -388,49 +369,32 @@ def measure_static(folder: Path, model: "Suggester", data: "PreparedData") -> St
         for position in range(1, len(queries))
     ]
     lists = StaticLists(folder)
-    static = [lists.suggest(context)[:SHOWN] for context, _ in cases]
-    dynamic = _model_lists(model, [context for context, _ in cases])
-    next_queries = [join_words(query) for _, query in cases]
-    answered_by_both = [
-        (of_files, of_model)
-        for of_files, of_model in zip(static, dynamic, strict=True)
-        if of_files and of_model
+    contexts = [context for context, _ in cases]
+    static = [lists.suggest(context)[:SHOWN] for context in contexts]
+    dynamic = [
+        [join_words(item.text) for item in items] for items in _lists(model, contexts, SHOWN)
     ]
+    both = [pair for pair in zip(static, dynamic, strict=True) if all(pair)]
+    next_queries = [join_words(query) for _, query in cases]
     visits = sorted(lists.visit_bytes(queries) for queries in sessions)
     return StaticQuality(
         sessions=len(sessions),
         contexts=len(cases),
-        answered=_share(static),
-        model_answered=_share(dynamic),
-        first_agrees=_mean(
-            [float(of_files[0] == of_model[0]) for of_files, of_model in answered_by_both]
-        ),
+        answered=_mean(map(bool, static)),
+        model_answered=_mean(map(bool, dynamic)),
+        first_agrees=_mean(of_files[0] == of_model[0] for of_files, of_model in both),
         overlap=_mean(
-            [
-                len(set(of_files) & set(of_model)) / len(of_model)
-                for of_files, of_model in answered_by_both
-            ]
+            len(set(of_files) & set(of_model)) / len(of_model) for of_files, of_model in both
         ),
-        hits=_mean(
-            [float(query in shown) for query, shown in zip(next_queries, static, strict=True)]
-        ),
+        hits=_mean(query in shown for query, shown in zip(next_queries, static, strict=True)),
         model_hits=_mean(
-            [float(query in shown) for query, shown in zip(next_queries, dynamic, strict=True)]
+            query in shown for query, shown in zip(next_queries, dynamic, strict=True)
         ),
         visit_bytes=statistics.mean(visits),
         visit_bytes_95=visits[int(0.95 * (len(visits) - 1))],
     )
 
 
-def _model_lists(model: "Suggester", contexts: Sequence[tuple[str, ...]]) -> list[list[str]]:
-    parts = (contexts[start : start + BATCH] for start in range(0, len(contexts), BATCH))
-    lists = [items for part in parts for items in _lists(model, part, SHOWN)]
-    return [[join_words(item.text) for item in items] for items in lists]
-
-
-def _share(lists: Sequence[Sequence[str]]) -> float:
-    return _mean([float(bool(shown)) for shown in lists])
-
-
-def _mean(values: Sequence[float]) -> float:
-    return round(statistics.mean(values), 4) if values else 0.0
+def _mean(values: Iterable[float]) -> float:
+    numbers = list(values)
+    return round(statistics.fmean(numbers), 4) if numbers else 0.0

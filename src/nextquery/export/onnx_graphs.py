@@ -217,15 +217,11 @@ def decoder(network: HREDNetwork) -> onnx.ModelProto:
     if "output_session.weight" in network.weights:
         seen = graph.product(session, graph.weight("output_session.weight"))
         omega = graph.add("Add", omega, seen)
-    pointer = copying(graph, config.query_size, state, previous) if config.copying else None
-    if pointer is not None:
-        omega = graph.add("Add", omega, pointer.omega)
-    softmax = graph.add("LogSoftmax", graph.product(omega, *_output(graph)), axis=1)
     graph.output("next_decoder_state", state, ["prefixes", config.query_size])
-    if pointer is not None:
-        softmax = graph.add("Add", softmax, pointer.softmax_share)
-        graph.output("copy_log_probabilities", pointer.log_attention, ["prefixes", "sources"])
-    graph.output("log_probabilities", softmax, ["prefixes", len(network.vocabulary)])
+    table = "word_vectors.weight" if config.tied else "output_vectors.weight"
+    bias = network.weights.get("output_bias", np.zeros(len(network.vocabulary)))
+    size = config.query_size if config.copying else None
+    predict(graph, state, previous, omega, table, bias, size)
     return graph.model("decoder")
 
 
@@ -252,27 +248,37 @@ def _next_state(graph: _HREDGraph, session: Name, before: Name, word: Name) -> N
     return graph.recurrence("decoder", projected, before, graph.network.config.query_size)
 
 
-def _output(graph: _HREDGraph) -> tuple[Name, Name]:
-    """The output vectors of Eq. 9, and what is added to each score (padding is not a word)."""
-    network = graph.network
-    added = np.zeros(len(network.vocabulary), dtype=np.float32)
-    added += network.weights.get("output_bias", np.float32(0.0))
-    added[PADDING] = -np.inf
-    name = "word_vectors.weight" if network.config.tied else "output_vectors.weight"
-    return graph.weight(name), graph.array("output.added", added)
+def predict(
+    graph: Graph,
+    state: Name,
+    previous: Name,
+    omega: Name,
+    table: Name,
+    bias: NDArray[Any],
+    copied_size: int | None,
+) -> None:
+    """The outputs of Eq. 9: the softmax over the words of `table`, and what copying gives.
+
+    `copied_size` is the size of a source's state; None without copying.
+    """
+    copied = copying(graph, copied_size, state, previous) if copied_size is not None else None
+    if copied is not None:
+        omega = graph.add("Add", omega, copied[0])
+    added = bias.astype(np.float32)
+    added[PADDING] = -np.inf  # padding is not a word
+    product = graph.product(omega, graph.weight(table), graph.array("output.added", added))
+    softmax = graph.add("LogSoftmax", product, axis=1)
+    if copied is not None:
+        graph.output("copy_log_probabilities", copied[1], ["prefixes", "sources"])
+        softmax = graph.add("Add", softmax, copied[2])
+    graph.output("log_probabilities", softmax, ["prefixes", len(bias)])
 
 
-class Pointer:
-    """What copying adds to the decoder: names of the graph's values."""
-
-    def __init__(self, omega: Name, log_attention: Name, softmax_share: Name) -> None:
-        self.omega, self.log_attention, self.softmax_share = omega, log_attention, softmax_share
-
-
-def copying(graph: Graph, size: int, state: Name, previous: Name) -> Pointer:
+def copying(graph: Graph, size: int, state: Name, previous: Name) -> tuple[Name, Name, Name]:
     """Attention over the words of the session so far, which all prefixes share.
 
-    `state` is (prefixes, size), `previous` (prefixes, d_e).
+    `state` is (prefixes, size), `previous` (prefixes, d_e). Returns what is added to omega, the
+    log-probability of every source, and what is added to that of every word.
     """
     sources = graph.input("source_states", ["sources", size])
     ages = graph.input("source_ages", ["sources"], TensorProto.INT64)
@@ -298,7 +304,7 @@ def copying(graph: Graph, size: int, state: Name, previous: Name) -> Pointer:
     )
     copied, generated = (_log_sigmoid(graph, value) for value in (gate, graph.add("Neg", gate)))
     empty = graph.add("Equal", graph.add("ReduceMax", ages, keepdims=0), zero)
-    return Pointer(
+    return (
         graph.product(seen, graph.weight("copying.output.weight")),
         graph.add("Where", absent, never, graph.add("Add", log_attention, copied)),
         graph.add("Where", empty, nothing, generated),
@@ -334,19 +340,11 @@ def transformer(model: TransformerModel) -> onnx.ModelProto:
     grown = graph.add("Concat", cache, graph.add("Concat", *added, axis=2), axis=1)
     state, previous = graph.last(states), graph.last(vectors)
     omega = graph.product(state, graph.weight("output.weight"), graph.weight("output.bias"))
-    pointer = copying(graph, config.model_size, state, previous) if config.copying else None
-    if pointer is not None:
-        omega = graph.add("Add", omega, pointer.omega)
-    never = np.zeros(len(model.vocabulary), dtype=np.float32)
-    never[PADDING] = -np.inf
-    vectors_and_bias = graph.weight("word_vectors.weight"), graph.array("never", never)
-    softmax = graph.add("LogSoftmax", graph.product(omega, *vectors_and_bias), axis=1)
     graph.output("word_states", states, ["prefixes", "symbols", config.model_size])
     graph.output("next_cache", grown, ["prefixes", "symbols read", *cached[2:]])
-    if pointer is not None:
-        softmax = graph.add("Add", softmax, pointer.softmax_share)
-        graph.output("copy_log_probabilities", pointer.log_attention, ["prefixes", "sources"])
-    graph.output("log_probabilities", softmax, ["prefixes", len(model.vocabulary)])
+    bias = np.zeros(len(model.vocabulary))
+    size = config.model_size if config.copying else None
+    predict(graph, state, previous, omega, "word_vectors.weight", bias, size)
     return graph.model("transformer")
 
 

@@ -169,8 +169,7 @@ STATIC_QUERIES = [
 
 
 def test_every_list_is_found_again(tmp_path: Path) -> None:
-    facts = write_static(STATIC_QUERIES, tmp_path)
-    assert facts.lists == 50
+    write_static(STATIC_QUERIES, tmp_path)
     lists = StaticLists(tmp_path)
     for n in range(50):
         assert lists.suggest([f"query {n}"]) == ["next", f"query {n + 1}"]
