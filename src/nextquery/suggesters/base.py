@@ -30,6 +30,8 @@ from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from nextquery.artifacts import Artifact, further_entries, publish
+from nextquery.errors import InputError
 from nextquery.guard.guard import Guard
 from nextquery.inference.settings import DecodeConfig
 from nextquery.records import Known, Neighbour, QueryWeight, ScoredQuery, Suggestion
@@ -258,6 +260,47 @@ class Trained(
 
     Explanations (`Explainer`, `Gated`) and usefulness (`UsefulnessJudge`) are optional.
     """
+
+
+class SessionSuggester(Stateful[State]):
+    """A model of a folder that suggests and scores by the states of sessions."""
+
+    kind: str
+    _artifact: Artifact
+
+    def save(self, path: Path) -> None:
+        """Publish a copy of the model folder."""
+        with publish(path, self.kind, further_entries(self._artifact.manifest)) as folder:
+            self._artifact.copy_files(folder, self._artifact.manifest["files"])
+
+    def suggest(
+        self, context: Sequence[str], n: int = 5, *, config: DecodeConfig | None = None
+    ) -> list[Suggestion]:
+        """At most `n` suggestions, best first; never a query of the context."""
+        return self.suggest_many([context], n, config=config)[0]
+
+    def suggest_many(
+        self, contexts: Sequence[Sequence[str]], n: int = 5, *, config: DecodeConfig | None = None
+    ) -> list[list[Suggestion]]:
+        """What `suggest` gives for each context, computed together."""
+        return self.suggest_after(self.encode_many(contexts), n, config=config)
+
+    def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
+        """The natural-log likelihood of each candidate given the context, in the given order."""
+        return self.score_many([context], [candidates])[0]
+
+    def score_many(
+        self, contexts: Sequence[Sequence[str]], candidates: Sequence[Sequence[str]]
+    ) -> list[list[ScoredQuery]]:
+        """What `score` gives for each context and its candidates, computed together."""
+        return self.score_after(self.encode_many(contexts), candidates)
+
+
+def asks_for_none(n: int) -> bool:
+    """Whether no suggestion is requested; a negative number is refused."""
+    if n < 0:
+        raise InputError(f"n = {n}: must be at least 0")
+    return n == 0
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from nextquery.artifacts import (
     MANIFEST,
     Artifact,
     check_target,
-    further_entries,
     open_artifact,
     publish,
     read_artifact,
@@ -36,10 +35,12 @@ from nextquery.suggesters.base import (
     Completer,
     Explainer,
     Gated,
+    SessionSuggester,
     State,
     Suggester,
     Trained,
     UsefulnessJudge,
+    asks_for_none,
 )
 from nextquery.suggesters.count_suggester import CountSuggester, clean
 from nextquery.suggesters.loading import load, load_artifact
@@ -195,7 +196,7 @@ class BlendState(Generic[State]):
     trained: State
 
 
-class Blend:
+class Blend(SessionSuggester[BlendState[Any]]):
     """A trained model and count models as one."""
 
     kind = KIND
@@ -248,23 +249,6 @@ class Blend:
             by_members[label] = dict(zip(names, weights, strict=True))
         return by_members
 
-    def save(self, path: Path) -> None:
-        """Publish a copy of the folder."""
-        with publish(path, KIND, further_entries(self._artifact.manifest)) as folder:
-            self._artifact.copy_files(folder, self._artifact.manifest["files"])
-
-    def suggest(
-        self, context: Sequence[str], n: int = 5, *, config: DecodeConfig | None = None
-    ) -> list[Suggestion]:
-        """At most `n` suggestions, best first; never a query of the context."""
-        return self.suggest_many([context], n, config=config)[0]
-
-    def suggest_many(
-        self, contexts: Sequence[Sequence[str]], n: int = 5, *, config: DecodeConfig | None = None
-    ) -> list[list[Suggestion]]:
-        """What `suggest` gives for each context."""
-        return self.suggest_after(self.encode_many(contexts), n, config=config)
-
     def encode_many(self, contexts: Sequence[Sequence[str]]) -> list[BlendState[Any]]:
         """The state of each session."""
         states = self._trained.encode_many(contexts)
@@ -279,7 +263,7 @@ class Blend:
         self, states: Sequence[BlendState[Any]], n: int = 5, *, config: DecodeConfig | None = None
     ) -> list[list[Suggestion]]:
         """A list for each session whose state is known."""
-        if _asks_for_none(n):
+        if asks_for_none(n):
             return [[] for _ in states]
         config = config or self.config
         plain = config.model_copy(update={"diversity": 0.0})
@@ -376,16 +360,6 @@ class Blend:
         keys = self.guard.word_keys(text.split())
         return bool(self.guard.seen_pairs(keys[:-1], keys[1:], own_pairs).all())
 
-    def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
-        """The mixture's natural-log likelihood of each candidate, in the given order."""
-        return self.score_many([context], [candidates])[0]
-
-    def score_many(
-        self, contexts: Sequence[Sequence[str]], candidates: Sequence[Sequence[str]]
-    ) -> list[list[ScoredQuery]]:
-        """What `score` gives for each context and its candidates."""
-        return self.score_after(self.encode_many(contexts), candidates)
-
     def score_after(
         self, states: Sequence[BlendState[Any]], candidates: Sequence[Sequence[str]]
     ) -> list[list[ScoredQuery]]:
@@ -411,7 +385,7 @@ class Blend:
         self, context: Sequence[str], prefix: str, n: int = 5, *, config: DecodeConfig | None = None
     ) -> list[Suggestion]:
         """At most `n` queries that begin with `prefix`, likeliest in the mixture first."""
-        if _asks_for_none(n):
+        if asks_for_none(n):
             return []
         if not normalise_query(prefix):
             return self.suggest(context, n, config=config)
@@ -486,13 +460,6 @@ def _stored(artifact: Artifact, members: int) -> tuple[Mixture, float]:
     if not fits or (weights < 0).any() or not np.allclose(weights.sum(axis=1), 1.0):
         raise ArtifactError(f"{artifact.path}: its weights do not fit; make it again")
     return Mixture(weights), specificity
-
-
-def _asks_for_none(n: int) -> bool:
-    """Whether no suggestion is wanted; a negative number is refused."""
-    if n < 0:
-        raise InputError(f"n = {n}: must be at least 0")
-    return n == 0
 
 
 MOST_MEMBERS = 4

@@ -18,13 +18,13 @@ import numpy as np
 
 from nextquery.artifacts import Artifact, publish, read_artifact
 from nextquery.config import Section, stored_section
-from nextquery.errors import InputError
 from nextquery.guard.guard import Guard
 from nextquery.guard.tables import FOLDER
 from nextquery.inference.lists import diversify
 from nextquery.normalise import cache_short_texts, normalise_query
 from nextquery.records import Known, ScoredQuery, Suggestion
 from nextquery.suggesters.background import Background
+from nextquery.suggesters.base import asks_for_none
 
 LOOKED_AT = 200
 """Titles that are looked at for one list."""
@@ -258,9 +258,7 @@ class CountSuggester(ABC, Generic[SettingsT]):
         `diversity`; None is the model's own `specificity`. All of them are known queries; after
         them come titles of the site that have words of the last query, unless `known` is `only`.
         """
-        if n < 0:
-            raise InputError(f"n is {n}; it must be 0 or more")
-        if n == 0:
+        if asks_for_none(n):
             return []
         share = self.specificity if specificity is None else specificity
         pool_size = n * LISTS_LOOKED_AT if diversity else n
@@ -342,9 +340,7 @@ class CountSuggester(ABC, Generic[SettingsT]):
 
     def complete(self, context: Sequence[str], prefix: str, n: int = 5) -> list[Suggestion]:
         """At most `n` known queries that begin with `prefix`, likeliest in the session first."""
-        if n < 0:
-            raise InputError(f"n is {n}; it must be 0 or more")
-        return self._completion.complete(context, prefix, n)
+        return [] if asks_for_none(n) else self._completion.complete(context, prefix, n)
 
     @cached_property
     def _completion(self) -> KnownCompletion:

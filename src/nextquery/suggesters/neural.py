@@ -6,12 +6,12 @@ With explanations (session update gates) and nearest neighbours among word and q
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nextquery.artifacts import Artifact, further_entries, publish, read_artifact, replaced_file
+from nextquery.artifacts import Artifact, read_artifact, replaced_file
 from nextquery.errors import InputError
 from nextquery.guard.guard import Guard
 from nextquery.inference.context import ContextEncoder, ContextLimits, ContextState
@@ -24,22 +24,14 @@ from nextquery.inference.transformer import TransformerModel
 from nextquery.model.settings import KIND, TRANSFORMER
 from nextquery.normalise import normalise_query
 from nextquery.records import Neighbour, QueryWeight, ScoredQuery, Suggestion
-from nextquery.suggesters.base import BatchScorer, Scorer
+from nextquery.suggesters.base import BatchScorer, Scorer, SessionSuggester, asks_for_none
 from nextquery.text.vocabulary import SPECIAL
 
 Floats = NDArray[np.float32]
 
 
-class GatedModel(Protocol):
-    """A network whose session encoder has update gates."""
-
-    def update_gates(self, sessions: Sequence[Sequence[str]]) -> list[Floats]:
-        """The gates of each query of each session, as the network reads it: (queries, d_s)."""
-        ...
-
-
 def update_gates_many(
-    model: GatedModel, encoder: ContextEncoder[Any], contexts: Sequence[Sequence[str]]
+    model: HREDModel, encoder: ContextEncoder[Any], contexts: Sequence[Sequence[str]]
 ) -> list[Floats]:
     """The gates `u_m` of every query that has a word: (queries, d_s) for each context.
 
@@ -71,29 +63,24 @@ def query_weights(context: Sequence[str], gates: Floats) -> list[QueryWeight]:
 def draw_gates(weights: Sequence[QueryWeight], gates: Floats, path: Path) -> None:
     """The gates as a heat map: one row per query, dimensions sorted by the last query's gate."""
     from matplotlib import rc_context
-
-    with rc_context({"text.parse_math": False}):  # a query may be "$\\frac$"
-        _draw_gates(weights, gates, path)
-
-
-def _draw_gates(weights: Sequence[QueryWeight], gates: Floats, path: Path) -> None:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.0, 1.4 + 0.45 * len(gates)), layout="constrained")
-    axes = figure.add_subplot()
-    order = np.argsort(-gates[-1]) if len(gates) else slice(None)
-    image = axes.imshow(
-        gates[:, order], "gray", aspect="auto", vmin=0.0, vmax=1.0, interpolation="nearest"
-    )
-    axes.set_yticks([row - 0.5 for row in range(1, len(gates))], minor=True)
-    axes.grid(axis="y", which="minor", color="white", linewidth=2)
-    labels = [f"{w.query}  ({w.update:.2f})" for w in weights if normalise_query(w.query)]
-    axes.set_yticks(range(len(labels)), labels)
-    axes.set_xlabel("dimensions of the session state, sorted by the gate of the last query")
-    axes.set_title("Session update gates: the darker, the more a query is discarded", fontsize=10)
-    figure.colorbar(image, ax=axes, label="update gate")
-    with replaced_file(path) as stream:
-        figure.savefig(stream, dpi=150, format=path.suffix[1:].lower())
+    with rc_context({"text.parse_math": False}):  # a query may be "$\\frac$"
+        figure = Figure(figsize=(7.0, 1.4 + 0.45 * len(gates)), layout="constrained")
+        axes = figure.add_subplot()
+        order = np.argsort(-gates[-1]) if len(gates) else slice(None)
+        image = axes.imshow(
+            gates[:, order], "gray", aspect="auto", vmin=0.0, vmax=1.0, interpolation="nearest"
+        )
+        axes.set_yticks([row - 0.5 for row in range(1, len(gates))], minor=True)
+        axes.grid(axis="y", which="minor", color="white", linewidth=2)
+        labels = [f"{w.query}  ({w.update:.2f})" for w in weights if normalise_query(w.query)]
+        axes.set_yticks(range(len(labels)), labels)
+        axes.set_xlabel("dimensions of the session state, sorted by the gate of the last query")
+        axes.set_title("Session update gates: the darker, the more a query is discarded", size=10)
+        figure.colorbar(image, ax=axes, label="update gate")
+        with replaced_file(path) as stream:
+            figure.savefig(stream, dpi=150, format=path.suffix[1:].lower())
 
 
 _BATCH = 512
@@ -156,8 +143,8 @@ class Ensemble:
     ...         self.probability = probability
     ...     def score(self, context, candidates):
     ...         return [ScoredQuery(text, math.log(self.probability), 2) for text in candidates]
-    >>> found = Ensemble([Sure(0.1), Sure(0.3)]).score(["paris"], ["paris hotels"])
-    >>> round(math.exp(found[0].log_likelihood), 3)
+    >>> scored = Ensemble([Sure(0.1), Sure(0.3)]).score(["paris"], ["paris hotels"])
+    >>> round(math.exp(scored[0].log_likelihood), 3)
     0.2
     """
 
@@ -196,13 +183,11 @@ def _mean(scored: Sequence[ScoredQuery]) -> ScoredQuery:
     return ScoredQuery(scored[0].text, mean, scored[0].words, tuple(unknown))
 
 
-class NeuralSuggester:
+class NeuralSuggester(SessionSuggester[ContextState[Any]]):
     """A trained network of any kind; several threads may ask it at once.
 
     A further network needs a subclass with `kind` and `open_model`.
     """
-
-    kind: str
 
     @staticmethod
     def open_model(artifact: Artifact) -> NeuralModel[Any]:
@@ -214,17 +199,14 @@ class NeuralSuggester:
         cls, folder: Path | Artifact, guard: Guard, config: DecodeConfig | None = None
     ) -> Self:
         """Open a model folder with its guard."""
-        artifact, predictor = read_artifact(
-            folder, lambda artifact: (artifact, cls._predictor_of(artifact, guard)), cls.kind
-        )
-        suggester = cls(artifact, predictor, config or DecodeConfig())
+
+        def read(artifact: Artifact) -> tuple[Artifact, Predictor]:
+            limits = ContextLimits.from_manifest(artifact.manifest)
+            return artifact, Predictor(cls.open_model(artifact), guard, limits)
+
+        suggester = cls(*read_artifact(folder, read, cls.kind), config or DecodeConfig())
         suggester.prepare()
         return suggester
-
-    @classmethod
-    def _predictor_of(cls, artifact: Artifact, guard: Guard) -> Predictor:
-        limits = ContextLimits.from_manifest(artifact.manifest)
-        return Predictor(cls.open_model(artifact), guard, limits)
 
     def __init__(self, artifact: Artifact, predictor: Predictor, config: DecodeConfig) -> None:
         self.config = config
@@ -241,28 +223,6 @@ class NeuralSuggester:
     def prepare(self) -> None:
         """Make now what the first suggestion would have to wait for."""
         self._predictor.decoder(self.config.output_mode(len(self.model.vocabulary)))
-
-    def save(self, path: Path) -> None:
-        """Publish a copy of the model folder."""
-        with publish(path, self.kind, further_entries(self._artifact.manifest)) as folder:
-            self._artifact.copy_files(folder, self._artifact.manifest["files"])
-
-    def suggest(
-        self, context: Sequence[str], n: int = 5, *, config: DecodeConfig | None = None
-    ) -> list[Suggestion]:
-        """At most `n` suggestions, best first; never a query of the context."""
-        return self.suggest_many([context], n, config=config)[0]
-
-    def suggest_many(
-        self,
-        contexts: Sequence[Sequence[str]],
-        n: int = 5,
-        *,
-        config: DecodeConfig | None = None,
-    ) -> list[list[Suggestion]]:
-        """What `suggest` gives for each context, decoded together."""
-        states = self._predictor.encoder.encode_many(contexts)
-        return self.suggest_after(states, n, config=config)
 
     def start(self) -> ContextState[Any]:
         """The state of a session without any query."""
@@ -284,7 +244,7 @@ class NeuralSuggester:
         self, states: Sequence[ContextState[Any]], n: int = 5, *, config: DecodeConfig | None = None
     ) -> list[list[Suggestion]]:
         """What `suggest_many` gives, for sessions whose states are known."""
-        if _asks_for_none(n):
+        if asks_for_none(n):
             return [[] for _ in states]
         return self._predictor.suggest_many(states, n, config or self.config)
 
@@ -293,16 +253,6 @@ class NeuralSuggester:
     ) -> list[list[ScoredQuery]]:
         """What `score_many` gives, for sessions whose states are known."""
         return self._predictor.score_many(states, candidates)
-
-    def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
-        """The natural-log likelihood of each candidate given the context, in the given order."""
-        return self.score_many([context], [candidates])[0]
-
-    def score_many(
-        self, contexts: Sequence[Sequence[str]], candidates: Sequence[Sequence[str]]
-    ) -> list[list[ScoredQuery]]:
-        """What `score` gives for each context and its candidates, computed together."""
-        return self.score_after(self.encode_many(contexts), candidates)
 
     @property
     def judges_usefulness(self) -> bool:
@@ -325,7 +275,7 @@ class NeuralSuggester:
         config: DecodeConfig | None = None,
     ) -> list[Suggestion]:
         """At most `n` queries that begin with `prefix`, best first; an empty one is `suggest`."""
-        if _asks_for_none(n):
+        if asks_for_none(n):
             return []
         state = self.encode(context)
         return self._predictor.complete(state, prefix, n, config or self.config)
@@ -350,6 +300,7 @@ class HREDSuggester(NeuralSuggester):
     """A trained HRED, which explains itself by its session update gates."""
 
     kind = KIND
+    model: HREDModel
 
     @staticmethod
     def open_model(artifact: Artifact) -> HREDModel:
@@ -359,12 +310,7 @@ class HREDSuggester(NeuralSuggester):
     @property
     def network(self) -> HREDNetwork:
         """Its weights and equations."""
-        return self._hred.network
-
-    @property
-    def _hred(self) -> HREDModel:
-        assert isinstance(self.model, HREDModel)
-        return self.model
+        return self.model.network
 
     def explain(self, context: Sequence[str]) -> list[QueryWeight]:
         """How much each query of the context counts (the paper's Figure 7)."""
@@ -376,20 +322,14 @@ class HREDSuggester(NeuralSuggester):
 
     def update_gates_many(self, contexts: Sequence[Sequence[str]]) -> list[Floats]:
         """What `update_gates` gives for each context, computed together."""
-        return update_gates_many(self._hred, self._predictor.encoder, contexts)
-
-
-def _asks_for_none(n: int) -> bool:
-    """Whether no suggestion is wanted; a negative number is refused."""
-    if n < 0:
-        raise InputError(f"n = {n}: must be at least 0")
-    return n == 0
+        return update_gates_many(self.model, self._predictor.encoder, contexts)
 
 
 class TransformerSuggester(NeuralSuggester):
     """A trained session Transformer, which explains itself by its attention."""
 
     kind = TRANSFORMER
+    model: TransformerModel
 
     @staticmethod
     def open_model(artifact: Artifact) -> TransformerModel:
@@ -400,7 +340,6 @@ class TransformerSuggester(NeuralSuggester):
         """How much the network attends to each query of the context, as shares of 1."""
         encoder = self._predictor.encoder
         texts = encoder.normalised(context)
-        assert isinstance(self.model, TransformerModel)
         [shares] = self.model.attention([encoder.read_part(texts)])
         left = [0.0] * (len(texts) - len(shares)) + shares.tolist()
         weights = []
