@@ -12,7 +12,7 @@ from functools import cache, cached_property, partial
 from itertools import islice
 from math import ceil, log
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -83,112 +83,15 @@ LISTS_LOOKED_AT = 4
 _PREFIXES_REMEMBERED, _LONGEST_REMEMBERED = 4096, 8
 
 
-class CountedQueries(Protocol):
-    """What completion needs of a model."""
-
-    def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
-        """The natural-log likelihood of each candidate given the context."""
-        ...
-
-    def expected(self, context: Sequence[str], limit: int) -> list[str]:
-        """About `limit` of the queries that the session makes likelier than their frequency."""
-        ...
-
-    def frequency(self, query: str, count: int) -> float:
-        """By what known queries are ordered where the session says nothing."""
-        ...
-
-
-class KnownCompletion:
-    """Known queries by their beginning, for one model."""
-
-    def __init__(self, model: CountedQueries, guard: Guard) -> None:
-        self._model = model
-        self._guard = guard
-        self._titles = SiteTitles(guard.tables.titles)
-        # A short prefix has many queries; the walk over them is made once.
-        self._frequent = cache_short_texts(_PREFIXES_REMEMBERED, _LONGEST_REMEMBERED)(
-            self._most_frequent
-        )
-
-    def complete(self, context: Sequence[str], prefix: str, n: int) -> list[Suggestion]:
-        """At most `n` known queries that begin with `prefix`, likeliest in the session first."""
-        typed = normalise_query(prefix)
-        if typed and prefix[-1].isspace():
-            typed += " "
-        session_queries = tuple(map(normalise_query, context))
-        shown = self._candidates(session_queries, typed, n) if n else []
-        scored = self._model.score(context, shown) if shown else []
-        ordered = sorted(scored, key=lambda item: (-item.log_likelihood, item.text))
-        completions = [
-            Suggestion(item.text, item.log_likelihood, self._guard.source(item.text))
-            for item in ordered[:n]
-        ]
-        if len(completions) < n and self._titles and typed:
-            titles = self._titles.beginning_with(typed)
-            return fill_with_titles(
-                completions, titles, session_queries, n, self._guard, self._model
-            )
-        return completions
-
-    def _candidates(self, context: tuple[str, ...], typed: str, n: int) -> list[str]:
-        """Queries that may be shown, the `n` likeliest among them."""
-        allowed = cache(self._allowed(context))
-        expected = [query for query in self._most_expected(context) if query.startswith(typed)]
-        count = max(FREQUENT, n)
-        while True:
-            frequent = self._frequent(typed, count)
-            fine = [query for query in frequent if allowed(query)]
-            # Whatever is left is neither expected nor as frequent as these.
-            if len(fine) >= n or len(frequent) < count:
-                return list(dict.fromkeys([*filter(allowed, expected), *fine]))
-            count *= 4
-
-    def _allowed(self, context: tuple[str, ...]) -> Callable[[str], bool]:
-        query_counts, session = self._guard.tables.queries, frozenset(context)
-        return lambda query: (
-            # Known queries need no exemption from the K-user rule.
-            query not in session and query in query_counts and bool(self._guard.allows(query))
-        )
-
-    def _most_expected(self, context: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(self._model.expected(context, EXPECTED)) if context else ()
-
-    def _most_frequent(self, typed: str, count: int) -> tuple[str, ...]:
-        items = self._guard.tables.queries.iteritems(typed)
-        weighed = ((-self._model.frequency(query, times), query) for query, (times,) in items)
-        return tuple(query for _, query in heapq.nsmallest(count, weighed))
-
-
-def fill_with_titles(
-    suggestions: list[Suggestion],
-    titles: Sequence[str],
-    context: Sequence[str],
-    n: int,
-    guard: Guard,
-    model: CountedQueries,
-) -> list[Suggestion]:
-    """The list with titles that may be shown after it, up to `n`."""
-    shown = {*context, *(item.text for item in suggestions)}
-    new = [title for title in titles if title not in shown and title not in guard.tables.queries]
-    allowed = list(islice(filter(guard.allows, new), n - len(suggestions)))
-    filled = list(suggestions)
-    for scored in model.score(context, allowed):
-        # After typed queries, whatever their likelihood.
-        score = min([scored.log_likelihood, *(item.score for item in filled[-1:])])
-        filled.append(Suggestion(scored.text, score, guard.source(scored.text)))
-    return filled
-
-
 def diverse(suggestions: Sequence[Suggestion], n: int, diversity: float) -> list[Suggestion]:
     """`n` of the suggestions, likelihood traded for words not yet shown.
 
-    >>> found = [
+    >>> suggestions = [
     ...     Suggestion("red shoes", -1.0, ""),
     ...     Suggestion("red shoes sale", -1.1, ""),
     ...     Suggestion("blue hat", -2.0, ""),
     ... ]
-    >>> [item.text for item in diverse(found, 2, 0.8)]
+    >>> [item.text for item in diverse(suggestions, 2, 0.8)]
     ['red shoes', 'blue hat']
     """
     words = sorted({word for item in suggestions for word in item.text.split()})
@@ -270,12 +173,32 @@ class CountSuggester(ABC, Generic[SettingsT]):
             suggestions = diverse(suggestions, n, diversity)
         if len(suggestions) < n and queries and known != "only" and self._titles:
             titles = self._titles.related_to(queries[-1])
-            suggestions = fill_with_titles(suggestions, titles, queries, n, self.guard, self)
+            suggestions = self._filled(suggestions, titles, queries, n)
         return suggestions
 
     @cached_property
     def _titles(self) -> SiteTitles:
         return SiteTitles(self.guard.tables.titles)
+
+    def _filled(
+        self,
+        suggestions: Sequence[Suggestion],
+        titles: Sequence[str],
+        context: Sequence[str],
+        n: int,
+    ) -> list[Suggestion]:
+        """The list with titles that may be shown after it, up to `n`."""
+        guard, filled = self.guard, list(suggestions)
+        shown = {*context, *(item.text for item in suggestions)}
+        new = [
+            title for title in titles if title not in shown and title not in guard.tables.queries
+        ]
+        allowed = list(islice(filter(guard.allows, new), n - len(suggestions)))
+        for scored in self.score(context, allowed):
+            # After typed queries, whatever their likelihood.
+            score = min([scored.log_likelihood, *(item.score for item in filled[-1:])])
+            filled.append(Suggestion(scored.text, score, guard.source(scored.text)))
+        return filled
 
     def _allowed(self, queries: Sequence[str], n: int, specificity: float) -> list[Suggestion]:
         """The `n` best that are not in the session and that the guard allows."""
@@ -340,11 +263,54 @@ class CountSuggester(ABC, Generic[SettingsT]):
 
     def complete(self, context: Sequence[str], prefix: str, n: int = 5) -> list[Suggestion]:
         """At most `n` known queries that begin with `prefix`, likeliest in the session first."""
-        return [] if asks_for_none(n) else self._completion.complete(context, prefix, n)
+        if asks_for_none(n):
+            return []
+        typed = normalise_query(prefix)
+        if typed and prefix[-1].isspace():
+            typed += " "
+        queries = tuple(map(normalise_query, context))
+        shown = self._known_completions(queries, typed, n)
+        scored = self.score(context, shown) if shown else []
+        ordered = sorted(scored, key=lambda item: (-item.log_likelihood, item.text))
+        completions = [
+            Suggestion(item.text, item.log_likelihood, self.guard.source(item.text))
+            for item in ordered[:n]
+        ]
+        if len(completions) < n and self._titles and typed:
+            return self._filled(completions, self._titles.beginning_with(typed), queries, n)
+        return completions
+
+    def _known_completions(self, context: tuple[str, ...], typed: str, n: int) -> list[str]:
+        """Known queries that may be shown, the `n` likeliest among them."""
+        known, session = self.guard.tables.queries, frozenset(context)
+
+        @cache
+        def allowed(query: str) -> bool:
+            # Known queries need no exemption from the K-user rule.
+            return query not in session and query in known and bool(self.guard.allows(query))
+
+        likely = self.expected(context, EXPECTED) if context else []
+        expected = [query for query in likely if query.startswith(typed)]
+        count = max(FREQUENT, n)
+        while True:
+            frequent = self._most_frequent(typed, count)
+            fine = [query for query in frequent if allowed(query)]
+            # Whatever is left is neither expected nor as frequent as these.
+            if len(fine) >= n or len(frequent) < count:
+                return list(dict.fromkeys([*filter(allowed, expected), *fine]))
+            count *= 4
 
     @cached_property
-    def _completion(self) -> KnownCompletion:
-        return KnownCompletion(self, self.guard)
+    def _most_frequent(self) -> Callable[[str, int], tuple[str, ...]]:
+        """The most frequent known queries that begin so; a short prefix, with many, is kept."""
+
+        @cache_short_texts(_PREFIXES_REMEMBERED, _LONGEST_REMEMBERED)
+        def most_frequent(typed: str, count: int) -> tuple[str, ...]:
+            items = self.guard.tables.queries.iteritems(typed)
+            weighed = ((-self.frequency(query, times), query) for query, (times,) in items)
+            return tuple(query for _, query in heapq.nsmallest(count, weighed))
+
+        return most_frequent
 
     def expected(self, context: Sequence[str], limit: int) -> list[str]:
         """About `limit` of the queries that a normalised session makes likelier."""
@@ -427,13 +393,10 @@ def _first_allowed(
     model: CountSuggester[Any], candidates: Sequence[Suggestion], queries: Sequence[str], n: int
 ) -> list[Suggestion]:
     """The first `n` that are not in the session and that the guard allows."""
-    allowed: list[Suggestion] = []
-    for item in candidates:
-        if len(allowed) == n:
-            break
-        if item.text not in queries and model.guard.allows(item.text):
-            allowed.append(item)
-    return allowed
+    allowed = (
+        item for item in candidates if item.text not in queries and model.guard.allows(item.text)
+    )
+    return list(islice(allowed, n))
 
 
 def _most_frequent(background: Background) -> Iterator[tuple[str, int]]:

@@ -22,7 +22,7 @@ from nextquery.suggesters import count_suggester
 from nextquery.suggesters.adjacency import Adjacency, AdjacencySettings
 from nextquery.suggesters.background import Ages, AgingSettings
 from nextquery.suggesters.base import Adjustable
-from nextquery.suggesters.count_suggester import CountSuggester, KnownCompletion, diverse
+from nextquery.suggesters.count_suggester import CountSuggester, diverse
 from nextquery.suggesters.fit import FITTERS, fit_model
 from nextquery.suggesters.loading import COUNT_MODELS, count_model, load
 from nextquery.suggesters.popularity import Popularity
@@ -190,29 +190,28 @@ COMPLETED_SESSIONS = [
 
 
 @pytest.fixture
-def completion(prepared: Any, tiny_log: Any, tmp_path: Path) -> KnownCompletion:
+def completion(prepared: Any, tiny_log: Any, tmp_path: Path) -> Any:
     fit_model(Adjacency, prepared(tiny_log(COMPLETED_SESSIONS))).save(tmp_path / "model")
-    suggester: Any = load(tmp_path / "model")
-    return KnownCompletion(suggester, suggester.guard)
+    return load(tmp_path / "model")
 
 
 def texts(found: list[Suggestion]) -> list[str]:
     return [item.text for item in found]
 
 
-def test_known_queries_with_the_beginning_most_likely_first(completion: KnownCompletion) -> None:
+def test_known_queries_with_the_beginning_most_likely_first(completion: Any) -> None:
     # "red boots" was typed 3 times, "red shoes" twice, "red scarf" once.
     assert texts(completion.complete([], "RED", 5)) == ["red boots", "red shoes", "red scarf"]
     assert texts(completion.complete([], "red s", 5)) == ["red shoes", "red scarf"]
     assert texts(completion.complete([], "red ", 1)) == ["red boots"]
 
 
-def test_the_session_decides_the_order(completion: KnownCompletion) -> None:
+def test_the_session_decides_the_order(completion: Any) -> None:
     # After "blue hat" only "red scarf" was ever typed.
     assert texts(completion.complete(["blue hat"], "red", 5))[0] == "red scarf"
 
 
-def test_a_query_of_the_session_is_not_offered_again(completion: KnownCompletion) -> None:
+def test_a_query_of_the_session_is_not_offered_again(completion: Any) -> None:
     assert "red boots" not in texts(completion.complete(["Red boots"], "red", 5))
 
 
