@@ -17,12 +17,13 @@ from nextquery.artifacts import (
     publish,
     read_artifact,
 )
+from nextquery.artifacts.arrays import load_array
 from nextquery.errors import ArtifactError
 from nextquery.feedback.events import Source, source_of
 from nextquery.guard.guard import Guard
 from nextquery.inference.trees import Trees
 from nextquery.records import Known, ScoredQuery, Suggestion
-from nextquery.suggesters.background import load_array, load_record
+from nextquery.suggesters.background import load_record
 from nextquery.suggesters.base import Adjustable, Completer, Decoding, Suggester
 from nextquery.suggesters.count_suggester import clean
 from nextquery.suggesters.loading import load_artifact

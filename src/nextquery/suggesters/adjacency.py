@@ -11,7 +11,6 @@ seen query remains (the paper's long-tail rule). Queries before the anchor are i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -44,18 +43,6 @@ class AdjacencySettings(AgingSettings):
     """Drop words from the end of an anchor never seen until a seen query remains."""
 
 
-@dataclass(frozen=True)
-class _Anchor:
-    id: int
-    text: str
-    shortened: bool
-
-    def source(self, count: float) -> str:
-        if self.shortened:
-            return seen(count, f"after {self.text!r}: the last query was never seen")
-        return seen(count, "after the last query")
-
-
 class Adjacency(CountSuggester[AdjacencySettings]):
     """The followers of the last query, most frequent first, ties by frequency and text."""
 
@@ -70,29 +57,29 @@ class Adjacency(CountSuggester[AdjacencySettings]):
 
     def best(self, context: Sequence[str], limit: int) -> list[Suggestion]:
         """The most frequent followers of the anchor; none if it was never seen."""
-        anchor = self._anchor(context)
+        anchor, source = self._anchor(context)
         if anchor is None:
             return []
-        ids, counts = self.followers.most_frequent(anchor.id, limit)
+        ids, counts = self.followers.most_frequent(anchor, limit)
         return [
             Suggestion(
                 self.background.text(query),
                 self._log_probability(anchor, count, query),
-                anchor.source(count),
+                seen(count, source),
             )
             for query, count in zip(ids.tolist(), counts.tolist(), strict=True)
         ]
 
     def log_probabilities(self, context: Sequence[str], candidates: Sequence[str]) -> list[float]:
         """The smoothed probability after the anchor, or the prior without one."""
-        anchor = self._anchor(context)
+        anchor, _ = self._anchor(context)
         if anchor is None:
             return [self.background.log_prior(candidate) for candidate in candidates]
         known = [self.background.id(candidate) for candidate in candidates]
         ids = np.array([-1 if query is None else query for query in known], np.int64)
-        counts = self.followers.count(anchor.id, ids).tolist()
+        counts = self.followers.count(anchor, ids).tolist()
         return [
-            self.background.log_prior(candidate) - log(self.followers.total(anchor.id) + 1)
+            self.background.log_prior(candidate) - log(self.followers.total(anchor) + 1)
             if query is None
             else self._log_probability(anchor, count, query)
             for query, candidate, count in zip(known, candidates, counts, strict=True)
@@ -112,19 +99,15 @@ class Adjacency(CountSuggester[AdjacencySettings]):
         super().check()
         self.followers.check(len(self.background.counts), len(self.background.counts))
 
-    def _log_probability(self, anchor: _Anchor, count: float, query: int) -> float:
-        return log((count + self.background.prior(query)) / (self.followers.total(anchor.id) + 1))
+    def _log_probability(self, anchor: int, count: float, query: int) -> float:
+        return log((count + self.background.prior(query)) / (self.followers.total(anchor) + 1))
 
-    def _anchor(self, context: Sequence[str]) -> _Anchor | None:
-        """The query whose followers count: the last one, or what is left of it."""
-        if not context:
-            return None
-        last = context[-1]
-        query_id = self.background.id(last)
-        if query_id is not None:
-            return _Anchor(query_id, last, shortened=False)
-        left = self.background.shortened(last) if self.settings.shorten else None
-        return None if left is None else _Anchor(*left, shortened=True)
+    def _anchor(self, context: Sequence[str]) -> tuple[int | None, str]:
+        """The query whose followers count, if any, and where suggestions were seen."""
+        known = self.background.newest_known(context[-1:], shorten=self.settings.shorten)
+        if known.shortened_to is None:
+            return next(iter(known.queries), None), "after the last query"
+        return known.queries[0], f"after {known.shortened_to!r}: the last query was never seen"
 
 
 def fit_adjacency(log: BackgroundLog, settings: AdjacencySettings) -> Adjacency:

@@ -38,16 +38,6 @@ if TYPE_CHECKING:
     from nextquery.logs.engines.base import Frame
 
 
-__all__ = [
-    "build_trie",
-    "load_array",
-    "load_record",
-    "load_trie",
-    "save_array",
-    "save_record",
-    "save_trie",
-]
-
 RecordT = TypeVar("RecordT")
 
 
@@ -68,11 +58,6 @@ def load_record(artifact: Artifact, name: str, kind: type[RecordT]) -> RecordT:
     return kind(*(load_array(artifact, f"{name}_{field}.npy") for field in names))
 
 
-def build_trie(keys: Iterable[str]) -> Any:
-    """A trie over `keys`; it numbers them, and the numbers depend on the set of keys alone."""
-    return marisa_trie.Trie(keys)
-
-
 def save_trie(folder: Path, name: str, trie: Any) -> None:
     """Write a trie as `name` in the folder."""
     (folder / name).write_bytes(trie.tobytes())
@@ -88,7 +73,7 @@ class Followers:
     counts: NDArray[Any]
     """Whole numbers, or, where old observations weigh less, fractions."""
     best: NDArray[np.int32]
-    """The places within the row, most frequent follower first."""
+    """The positions within the row, most frequent follower first."""
     totals: NDArray[Any]
     """The sum of the counts of each row."""
 
@@ -275,22 +260,18 @@ class Background:
         """The numbers of many known queries."""
         return np.fromiter((self.queries[query] for query in queries), np.int32, len(queries))
 
-    def shortened(self, query: str) -> tuple[int, str] | None:
-        """The known query left after dropping words from the end: the paper's long-tail rule."""
-        left = known_beginning(query, self.queries.__contains__)
-        return (self.queries[left], left) if left else None
-
     def newest_known(self, context: Sequence[str], *, shorten: bool) -> Known:
         """The last queries of a context up to the first that is not known, newest first.
 
-        With `shorten`, an unknown last query is read as what is left of it.
+        With `shorten`, an unknown last query loses words from its end until a known one is left.
         """
         queries: list[int] = []
         shortened_to = None
         for text in reversed(context):
             query = self.id(text)
             if query is None and not queries and shorten:
-                query, shortened_to = self.shortened(text) or (None, None)
+                shortened_to = known_beginning(text, self.queries.__contains__) or None
+                query = None if shortened_to is None else self.id(shortened_to)
             if query is None:
                 break
             queries.append(query)
@@ -309,16 +290,14 @@ class Background:
         query_id = self.id(query)
         if query_id is not None:
             return log(self.prior(query_id))
-        spelt = sum(log(self._word_count(word) / self.symbols) for word in query.split())
+        words = [self.words.get(word) for word in query.split()]
+        counts = (1 if word is None else int(self.word_counts[word]) for word in words)
+        spelt = sum(log(count / self.symbols) for count in counts)
         return spelt + log(self.total / self.symbols) - log(self.total + 1)
 
     def unknown_words(self, query: str) -> tuple[str, ...]:
         """The words that the background does not know, in their order."""
         return tuple(word for word in query.split() if self.words.get(word) is None)
-
-    def _word_count(self, word: str) -> int:
-        word_id = self.words.get(word)
-        return 1 if word_id is None else int(self.word_counts[word_id])
 
 
 def known_beginning(query: str, known: Callable[[str], bool]) -> str:
@@ -345,11 +324,6 @@ class Ages:
     settings: AgingSettings
     last: date
 
-    @property
-    def whole(self) -> bool:
-        """Whether weights are whole numbers: there is no half-life."""
-        return self.settings.half_life_days is None
-
     def within(self) -> pl.Expr:
         """Whether a day is in the window."""
         import polars as pl
@@ -363,7 +337,7 @@ class Ages:
         import polars as pl
 
         within_window = daily.filter(self.within()).sort(*keys, DAY)
-        if not self.whole:
+        if self.settings.half_life_days is not None:
             weight = 0.5 ** (self._age() / self.settings.half_life_days)
             within_window = within_window.with_columns(count=pl.col("count") * weight)
         return within_window.group_by(keys, maintain_order=True).agg(pl.col("count").sum())
@@ -393,11 +367,14 @@ def count_background(data: PreparedData, *, may_be_empty: bool = False) -> Backg
     return Background(queries, counts, words, word_counts)
 
 
-def heaviest_first(background: Background, weights: NDArray[Any]) -> NDArray[np.int32]:
-    """The queries' numbers ordered by weight, highest first, ties by text."""
+def heaviest_first(
+    background: Background, weights: NDArray[Any], queries: Iterable[int] | None = None
+) -> NDArray[np.int32]:
+    """The indices of the weights of `queries` (all if None), highest first, ties by text."""
     import polars as pl
 
-    texts = pl.Series("text", map(background.text, range(len(weights))), pl.String)
+    numbers = range(len(weights)) if queries is None else queries
+    texts = pl.Series("text", map(background.text, numbers), pl.String)
     frame = pl.DataFrame({"text": texts, "weight": weights}).with_row_index("id")
     ordered = frame.sort("weight", "text", descending=[True, False])
     return ordered["id"].cast(pl.Int32).to_numpy()
@@ -416,7 +393,7 @@ def _numbered(data: PreparedData, table: str, column: str) -> tuple[Any, NDArray
 
     rows = data.counts(table).select(column, pl.col("count").cast(pl.Int64)).collect()
     texts = rows[column].to_list()
-    trie = build_trie(texts)
+    trie = marisa_trie.Trie(texts)  # its numbers depend on the set of texts alone
     counts = np.zeros(len(texts), np.int64)
     counts[np.fromiter((trie[text] for text in texts), np.int64, len(texts))] = rows["count"]
     return trie, counts

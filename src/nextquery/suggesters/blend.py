@@ -100,8 +100,8 @@ class Mixture:
 def fit_mixture(rows: Integers, logs: Floats) -> Mixture:
     """The weights that make what came next likeliest, by expectation maximisation.
 
-    `rows` (cases,) says who spoke, `logs` (cases, members) how likely each member held what came
-    next. Cases of all rows together give the weights that each row begins with.
+    `rows` (cases,) are rows of the mixture, `logs` (cases, members) the log-likelihood of what came
+    next by each member. Cases of all rows together give the weights that each row begins with.
     """
     members = logs.shape[1]
     common = _maximised(logs, np.full(members, 1.0 / members), 0.0)
@@ -232,9 +232,17 @@ class Blend(SessionSuggester[BlendState[Any]]):
             load_artifact(open_artifact(root / MEMBERS / str(index), verify=verify), guard)
             for index in range(count)
         ]
-        mixture, specificity = _stored(artifact, count)
-        blend = _blend_class(trained)
-        return blend(artifact, trained, members, mixture, specificity)
+        try:
+            weights = np.array(artifact.entry("weights"), np.float64)
+            specificity = float(artifact.entry("specificity"))
+        except (TypeError, ValueError):
+            weights, specificity = np.empty(0), 0.0
+        fits = weights.shape == ((1 << count) + 1, count + 1) and 0 <= specificity <= 1
+        if not fits or (weights < 0).any() or not np.allclose(weights.sum(axis=1), 1.0):
+            raise ArtifactError(f"{artifact.path}: its weights do not fit; make it again")
+        blend = ExplainedBlend if isinstance(trained, Explainer) else Blend
+        blend = GatedBlend if isinstance(trained, Gated) else blend
+        return blend(artifact, trained, members, Mixture(weights), specificity)
 
     def weights(self) -> dict[str, dict[str, float]]:
         """The weight of each part, by which count models have candidates for a session."""
@@ -279,9 +287,8 @@ class Blend(SessionSuggester[BlendState[Any]]):
         scores = self._scores(trained, pools, written)
         texts = list(dict.fromkeys(text for pool in pools for text in pool))
         priors = self.parts.log_priors(texts) if config.specificity or gated else {}
-        ask = _Ask(n, config, priors, gated)
         return [
-            self._list(state.queries, offers, pool, scored, ask)
+            self._list(state.queries, offers, pool, scored, n, config, priors, gated=gated)
             for state, offers, pool, scored in zip(states, offered, pools, scores, strict=True)
         ]
 
@@ -316,17 +323,23 @@ class Blend(SessionSuggester[BlendState[Any]]):
         offers: Sequence[Sequence[Suggestion]],
         pool: dict[str, str],
         scored: Sequence[ScoredQuery],
-        ask: _Ask,
+        n: int,
+        config: DecodeConfig,
+        priors: Mapping[str, float],
+        *,
+        gated: bool,
     ) -> list[Suggestion]:
-        """The best of a pool, which says of each text where it comes from."""
-        config = ask.config
+        """The best of a pool, which says of each text where it comes from.
+
+        `priors` are the likelihoods of the texts without a session; `gated`: the list gate chooses.
+        """
         row = self.parts.mixture.row(queries, [bool(suggestions) for suggestions in offers])
         values = self.parts.log(queries, row, scored).tolist()
         finished = [
             FinishedQuery(query.text, value, query.words)
             for query, value in zip(scored, values, strict=True)
         ]
-        ranked = rank(finished, config, ask.priors, self.guard.tables.queries)
+        ranked = rank(finished, config, priors, self.guard.tables.queries)
         if config.usefulness:
             [useful] = self.usefulness_many([queries], [[query.text for query in ranked]])
             ranked = rank_by_use(ranked, useful, config.usefulness, config.length_normalised)
@@ -335,10 +348,10 @@ class Blend(SessionSuggester[BlendState[Any]]):
             seen = {query.text for query in ranked if self._has_seen_pairs(query.text, own_pairs)}
             fine = [query for query in ranked if query.text in seen]
             ranked = appended(fine, [query for query in ranked if query.text not in seen], config)
-        if ask.gated:
+        if gated:
             followers = {suggestion.text for some in offers for suggestion in some}
             ranked = self._gate.select(ranked, queries, config, related=followers)
-        return choose(ranked, ask.n, config, pool.__getitem__, self._trained.query_vectors)
+        return choose(ranked, n, config, pool.__getitem__, self._trained.query_vectors)
 
     @property
     def judges_usefulness(self) -> bool:
@@ -354,7 +367,7 @@ class Blend(SessionSuggester[BlendState[Any]]):
         return self._trained.usefulness_many(contexts, candidates)
 
     def _has_seen_pairs(self, text: str, own_pairs: Keys) -> bool:
-        """Whether its words have stood side by side, in the log or in the session's `own` pairs."""
+        """Whether its words have stood side by side, in the log or in the session's pairs."""
         if text in self.guard.tables.queries:
             return True
         keys = self.guard.word_keys(text.split())
@@ -397,7 +410,7 @@ class Blend(SessionSuggester[BlendState[Any]]):
         without = {"specificity": 0.0, "diversity": 0.0, "usefulness": 0.0}
         plain = config.model_copy(update=without)
         offers = self.parts.offers(queries, 1)
-        return self._list(queries, offers, pool, scored, _Ask(n, plain, {}, gated=False))
+        return self._list(queries, offers, pool, scored, n, plain, {}, gated=False)
 
 
 class ExplainedBlend(Blend):
@@ -418,24 +431,6 @@ class GatedBlend(ExplainedBlend):
         return self._trained.update_gates_many(contexts)
 
 
-def _blend_class(trained: Trained[Any]) -> type[Blend]:
-    """The class that has the optional capabilities of the trained model."""
-    if isinstance(trained, Gated):
-        return GatedBlend
-    return ExplainedBlend if isinstance(trained, Explainer) else Blend
-
-
-@dataclass(frozen=True)
-class _Ask:
-    """How lists are wanted, and the likelihoods of their candidates without a session."""
-
-    n: int
-    config: DecodeConfig
-    priors: Mapping[str, float]
-    gated: bool
-    """Whether the list gate chooses; completions are chosen by what is typed."""
-
-
 def _pool(
     written: Sequence[Suggestion],
     offered: Sequence[Sequence[Suggestion]],
@@ -447,19 +442,6 @@ def _pool(
         if config.min_words <= len(suggestion.text.split()) <= config.max_words:
             pool[suggestion.text] = suggestion.source
     return pool
-
-
-def _stored(artifact: Artifact, members: int) -> tuple[Mixture, float]:
-    """The weights and the specificity of a folder; such as do not fit are refused."""
-    try:
-        weights = np.array(artifact.entry("weights"), np.float64)
-        specificity = float(artifact.entry("specificity"))
-    except (TypeError, ValueError):
-        weights, specificity = np.empty(0), 0.0
-    fits = weights.shape == ((1 << members) + 1, members + 1) and 0 <= specificity <= 1
-    if not fits or (weights < 0).any() or not np.allclose(weights.sum(axis=1), 1.0):
-        raise ArtifactError(f"{artifact.path}: its weights do not fit; make it again")
-    return Mixture(weights), specificity
 
 
 MOST_MEMBERS = 4

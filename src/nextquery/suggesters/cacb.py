@@ -35,6 +35,7 @@ from nextquery.suggesters.background import (
     Background,
     count_background,
     frequency_ranks,
+    heaviest_first,
     load_record,
     save_record,
 )
@@ -45,9 +46,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from nextquery.logs.data_folder import PreparedData
-    from nextquery.suggesters.sequences import (
-        BackgroundLog,
-    )
+    from nextquery.suggesters.sequences import BackgroundLog
 
 
 class CACBSettings(AgingSettings):
@@ -82,28 +81,9 @@ class Concepts:
     """The queries of concept `c` at `offsets[c]:offsets[c + 1]`, most clicked first."""
     counts: NDArray[np.int64]
 
-    @classmethod
-    def from_queries(
-        cls, of_query: NDArray[np.int32], counts: NDArray[np.int64], preference: NDArray[np.int32]
-    ) -> Self:
-        """Group queries, the preferred (lowest number) of each concept first."""
-        members = np.lexsort((preference, of_query)).astype(np.int32)
-        sizes = np.bincount(of_query)
-        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        return cls(of_query, offsets, members, np.bincount(of_query, counts).astype(np.int64))
-
     def queries(self, concept: int) -> NDArray[np.int32]:
         """The queries of a concept, most clicked first."""
         return self.members[self.offsets[concept] : self.offsets[concept + 1]]
-
-    def save(self, folder: Path) -> None:
-        """Write the arrays into a model folder."""
-        save_record(folder, "concepts", self)
-
-    @classmethod
-    def load(cls, artifact: Artifact) -> Self:
-        """Map what `save` wrote."""
-        return load_record(artifact, "concepts", cls)
 
     def check(self, queries: int) -> None:
         """Refuse arrays that do not divide the queries into concepts."""
@@ -123,11 +103,7 @@ class CACB(CountSuggester[CACBSettings]):
     settings_type = CACBSettings
 
     def __init__(
-        self,
-        settings: CACBSettings,
-        background: Background,
-        concepts: Concepts,
-        tree: SuffixTree,
+        self, settings: CACBSettings, background: Background, concepts: Concepts, tree: SuffixTree
     ) -> None:
         super().__init__(settings, background)
         self.concepts = concepts
@@ -182,13 +158,13 @@ class CACB(CountSuggester[CACBSettings]):
 
     def write(self, folder: Path) -> None:
         """Write the concepts and the tree."""
-        self.concepts.save(folder)
+        save_record(folder, "concepts", self.concepts)
         self.tree.save(folder)
 
     @classmethod
     def read(cls, artifact: Artifact, settings: CACBSettings, background: Background) -> Self:
         """Map the concepts and the tree."""
-        concepts = Concepts.load(artifact)
+        concepts = load_record(artifact, "concepts", Concepts)
         tree = SuffixTree.load(artifact, concepts.counts, settings.escape)
         return cls(settings, background, concepts, tree)
 
@@ -268,22 +244,17 @@ class _Clusters:
             closest = len(self.sizes)
             self.sizes.append(0)
             self._lengths.append(0.0)
-        self._join(closest, dimensions, weights, products.get(closest, 0.0))
+        self.sizes[closest] += 1
+        self._lengths[closest] += 2 * products.get(closest, 0.0) + 1
+        for dimension, weight in zip(dimensions, weights, strict=True):
+            totals = self._sums[dimension]
+            totals[closest] = totals.get(closest, 0.0) + weight
         return closest
 
     def _stays_compact(self, cluster: int, product: float) -> bool:
         size = self.sizes[cluster] + 1
         length = self._lengths[cluster] + 2 * product + 1
         return 2 * (size * size - length) / (size * (size - 1)) <= self._limit + 1e-12
-
-    def _join(
-        self, cluster: int, dimensions: Sequence[int], weights: Sequence[float], product: float
-    ) -> None:
-        self.sizes[cluster] += 1
-        self._lengths[cluster] += 2 * product + 1
-        for dimension, weight in zip(dimensions, weights, strict=True):
-            totals = self._sums[dimension]
-            totals[cluster] = totals.get(cluster, 0.0) + weight
 
 
 def fit_cacb(log: BackgroundLog, settings: CACBSettings) -> CACB:
@@ -292,7 +263,7 @@ def fit_cacb(log: BackgroundLog, settings: CACBSettings) -> CACB:
 
     from nextquery.suggesters.sequences import (
         following,
-        useful_counts,
+        useful_factors,
         weigh_symbols,
         without_repeats,
     )
@@ -304,14 +275,13 @@ def fit_cacb(log: BackgroundLog, settings: CACBSettings) -> CACB:
     ages = log.ages(settings)
     named = known_log.with_columns(symbol=pl.Series(symbols))
     rows = without_repeats(log.symbols(named, by_day=settings.ages))
-    factors = None
-    if settings.useful_weight > 1:
-        useful = useful_counts(log, background)
-        factors = useful.factors(settings.useful_weight, concepts.of_query)
+    factors = useful_factors(log, background, settings.useful_weight, concepts.of_query)
     tree = grow_tree(
         weigh_symbols(following(log, rows, settings.depth, ages), factors),
         concepts.counts,
-        _by_count(background, concepts),
+        heaviest_first(
+            background, concepts.counts, concepts.members[concepts.offsets[:-1]].tolist()
+        ),
         pruning=settings.pruning,
         escape=settings.escape,
     )
@@ -329,7 +299,11 @@ def _concepts(data: PreparedData, settings: CACBSettings, background: Background
     clicks = np.bincount(edges["query"], edges["clicks"], len(ranks))
     preference = np.empty(len(ranks), np.int32)
     preference[np.lexsort((ranks, -clicks))] = np.arange(len(ranks), dtype=np.int32)
-    return Concepts.from_queries(of_rank[ranks], background.counts, preference)
+    of_query = of_rank[ranks]
+    members = np.lexsort((preference, of_query)).astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(of_query))]).astype(np.int64)
+    counts = np.bincount(of_query, background.counts).astype(np.int64)
+    return Concepts(of_query, offsets, members, counts)
 
 
 def _clicks(data: PreparedData, background: Background) -> pl.DataFrame:
@@ -367,14 +341,3 @@ def _words(background: Background) -> pl.DataFrame:
         weight=rarity,
         clicks=pl.lit(0, pl.Int64),
     )
-
-
-def _by_count(background: Background, concepts: Concepts) -> NDArray[np.int32]:
-    """The concepts by count, highest first, ties by the text of the most clicked query."""
-    import polars as pl
-
-    first = concepts.members[concepts.offsets[:-1]].tolist()
-    texts = pl.Series("text", map(background.text, first), pl.String)
-    frame = pl.DataFrame({"text": texts, "count": concepts.counts}).with_row_index("concept")
-    ordered = frame.sort("count", "text", descending=[True, False])
-    return ordered["concept"].cast(pl.Int32).to_numpy()

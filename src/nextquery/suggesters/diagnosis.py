@@ -48,7 +48,7 @@ class Diagnosis:
     score: float
     """Its natural-log likelihood after the context."""
     rank: int | None
-    """Its place among the first `listed` suggestions of the context, from 1; none if not there."""
+    """Its position among the first `listed` suggestions of the context, from 1; none if absent."""
     listed: int = LISTED
 
 
@@ -60,6 +60,7 @@ def why(model: Suggester, query: str, context: Sequence[str] = ()) -> Diagnosis:
     unknown = scored.unknown
     makes = model.base if isinstance(model, Wrapping) else model
     reason = _reason(makes, text, queries, unknown)
+    shown = [] if reason else [item.text for item in model.suggest(queries, LISTED)]
     tables = _guard(model).tables
     count = tables.count(text) or None
     words = tuple(
@@ -76,7 +77,7 @@ def why(model: Suggester, query: str, context: Sequence[str] = ()) -> Diagnosis:
         count=count,
         words=words,
         score=scored.log_likelihood,
-        rank=_rank(model, text, queries) if reason is None else None,
+        rank=shown.index(text) + 1 if text in shown else None,
     )
 
 
@@ -102,17 +103,8 @@ def _reason(
     if is_known:
         return None
     if isinstance(model, CountSuggester):
-        return _never_seen(_guard(model).tables.min_users)
+        min_users = _guard(model).tables.min_users
+        if min_users == 1:
+            return "the model suggests only queries that it has seen, and this is none of them"
+        return f"the model suggests only queries that at least {min_users} users typed"
     return f"words that the model does not know: {' '.join(dict.fromkeys(unknown))}"
-
-
-def _never_seen(min_users: int) -> str:
-    """Why a model that repeats queries has not this one."""
-    if min_users == 1:
-        return "the model suggests only queries that it has seen, and this is none of them"
-    return f"the model suggests only queries that at least {min_users} users typed"
-
-
-def _rank(model: Suggester, text: str, context: Sequence[str]) -> int | None:
-    shown = [item.text for item in model.suggest(context, LISTED)]
-    return shown.index(text) + 1 if text in shown else None

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from nextquery.artifacts import Artifact
-from nextquery.artifacts.arrays import check_length, check_range, require
+from nextquery.artifacts.arrays import check_length, check_range, load_array, require
 from nextquery.errors import InputError
 from nextquery.logs.settings import TrendSettings
 from nextquery.records import Suggestion
@@ -34,7 +34,6 @@ from nextquery.suggesters.background import (
     Background,
     count_background,
     heaviest_first,
-    load_array,
     save_array,
     with_day,
 )
@@ -105,7 +104,7 @@ class Popularity(CountSuggester[PopularitySettings]):
 
     def log_priors(self, texts: Sequence[str]) -> list[float]:
         """The same as after a session, so that specificity changes no order."""
-        return [self._log_probability(text) for text in texts]
+        return self.log_probabilities((), texts)
 
     def log_probabilities(self, context: Sequence[str], candidates: Sequence[str]) -> list[float]:
         """The weight of a known query; what is left over for the others."""

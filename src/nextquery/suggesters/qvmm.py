@@ -29,9 +29,7 @@ from nextquery.suggesters.count_suggester import CountSuggester, seen
 from nextquery.suggesters.suffix_tree import SuffixTree, grow_tree
 
 if TYPE_CHECKING:
-    from nextquery.suggesters.sequences import (
-        BackgroundLog,
-    )
+    from nextquery.suggesters.sequences import BackgroundLog
 
 
 class QVMMSettings(AgingSettings):

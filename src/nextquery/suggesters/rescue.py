@@ -19,12 +19,13 @@ from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import marisa_trie
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from nextquery.artifacts import Artifact
-from nextquery.artifacts.arrays import check_offsets, check_range
+from nextquery.artifacts.arrays import check_offsets, check_range, load_trie
 from nextquery.guard.guard import HitsCheck
 from nextquery.records import Suggestion
 from nextquery.suggesters.background import (
@@ -33,14 +34,13 @@ from nextquery.suggesters.background import (
     AgingSettings,
     Background,
     Followers,
-    build_trie,
     count_background,
     load_record,
-    load_trie,
     save_record,
     save_trie,
 )
 from nextquery.suggesters.count_suggester import CountSuggester
+from nextquery.text.vectors import trigrams
 
 if TYPE_CHECKING:
     import polars as pl
@@ -59,7 +59,7 @@ class RescueSettings(AgingSettings):
 
 @dataclass(frozen=True)
 class Trigrams:
-    """In which failed queries each trigram stands."""
+    """The failed queries that have each trigram."""
 
     offsets: NDArray[np.int64]
     queries: NDArray[np.int32]
@@ -120,10 +120,8 @@ class Rescue(CountSuggester[RescueSettings]):
     @classmethod
     def read(cls, artifact: Artifact, settings: RescueSettings, background: Background) -> Self:
         """Map what `write` wrote."""
-        names, trigrams = (
-            load_trie(artifact, "trigrams.trie"),
-            load_record(artifact, "trigrams", Trigrams),
-        )
+        names = load_trie(artifact, "trigrams.trie")
+        trigrams = load_record(artifact, "trigrams", Trigrams)
         return cls(settings, background, Followers.load(artifact), names, trigrams)
 
     def check(self) -> None:
@@ -142,22 +140,20 @@ class Rescue(CountSuggester[RescueSettings]):
         """How often each query came next, and how often anything did."""
         counts: dict[int, float] = {}
         total = 0.0
-        for row, weight in self._rows(context[-1]) if context else ():
+        query_id = self.background.id(context[-1]) if context else None
+        rows = [(query_id, 1.0)] if query_id is not None else self._similar_queries(context)
+        for row, weight in rows:
             total += weight * self.followers.total(row)
             followers = self.followers.most_frequent(row, self.followers.size(row))
             for query, count in zip(*(column.tolist() for column in followers), strict=True):
                 counts[query] = counts.get(query, 0.0) + weight * count
         return counts, total
 
-    def _rows(self, last: str) -> list[tuple[int, float]]:
-        """The failed query itself, or those like one that nobody typed, with their weights."""
-        query_id = self.background.id(last)
-        if query_id is not None:
-            return [(query_id, 1.0)]
-        return self._similar_queries(last)
-
-    def _similar_queries(self, query: str) -> list[tuple[int, float]]:
-        query_trigrams = trigrams(query)
+    def _similar_queries(self, context: Sequence[str]) -> list[tuple[int, float]]:
+        """The failed queries most like one that nobody typed, with their likeness as weights."""
+        if not context:
+            return []
+        query_trigrams = trigrams(context[-1])
         numbers = [self.names[gram] for gram in query_trigrams if gram in self.names]
         if not numbers or not self.settings.similar:
             return []
@@ -177,23 +173,13 @@ class Rescue(CountSuggester[RescueSettings]):
         return np.bincount(self.trigrams.queries, minlength=len(self.background.counts))
 
 
-def trigrams(text: str) -> set[str]:
-    """The runs of three characters of a text, its ends marked by spaces.
-
-    >>> sorted(trigrams("oslo"))
-    [' os', 'lo ', 'osl', 'slo']
-    """
-    marked = f" {text} "
-    return {marked[start : start + 3] for start in range(len(marked) - 2)}
-
-
 def rescued(
     suggestions: Sequence[Suggestion], rescue: Sequence[Suggestion], n: int
 ) -> list[Suggestion]:
     """`n` suggestions: first what people who found nothing searched for, then the model's own.
 
-    >>> found = [Suggestion("rome", -1.0, "synthetic"), Suggestion("paris", -2.0, "synthetic")]
-    >>> [each.text for each in rescued(found, [Suggestion("paris", -1.0, _source(3))], 2)]
+    >>> shown = [Suggestion("rome", -1.0, "synthetic"), Suggestion("paris", -2.0, "synthetic")]
+    >>> [item.text for item in rescued(shown, [Suggestion("paris", -1.0, _source(3))], 2)]
     ['paris', 'rome']
     """
     texts = {suggestion.text for suggestion in rescue}
@@ -263,12 +249,12 @@ def _next_found(log: BackgroundLog, known: pl.DataFrame, ages: Ages | None) -> p
 
 
 def _index(background: Background, failed: Sequence[str]) -> tuple[object, Trigrams]:
-    """The trigrams of the failed queries: a trie that numbers them, and where each stands."""
+    """The trigrams of the failed queries: a trie that numbers them, and the queries of each."""
     queries_of: dict[str, list[int]] = defaultdict(list)
     for query in failed:
         for gram in trigrams(query):
             queries_of[gram].append(background.queries[query])
-    names = build_trie(sorted(queries_of))
+    names = marisa_trie.Trie(queries_of)
     lists = [sorted(queries_of[names.restore_key(number)]) for number in range(len(names))]
     offsets = np.zeros(len(lists) + 1, np.int64)
     np.cumsum([len(row) for row in lists], out=offsets[1:])

@@ -189,12 +189,6 @@ class Regression:
         """The log odds of each row (rows, FEATURES)."""
         return np.asarray(rows @ self.weights[:-1] + self.weights[-1])
 
-    def calibrated(self, slope: float, shift: float) -> "Regression":
-        """With log odds times `slope` plus `shift`."""
-        weights = self.weights * slope
-        weights[-1] += shift
-        return Regression(weights)
-
     def check(self) -> None:
         """Refuse weights of another shape, or that are not finite."""
         require(self.weights.shape == (len(FEATURES) + 1,), "weights has a wrong shape")

@@ -264,7 +264,9 @@ def _calibrated(learnt: Regression, examples: Examples) -> Regression:
         return learnt
     logits = learnt.logits(examples.rows)
     slope, shift = logistic_regression(logits[:, None], labels, examples.weights, 0.0)
-    return learnt.calibrated(float(slope), float(shift))
+    weights = learnt.weights * float(slope)
+    weights[-1] += float(shift)
+    return Regression(weights)
 
 
 def _choose_rule(

@@ -203,7 +203,10 @@ class QueryRewriter:
         items += [item for item in completions if item.text not in {item.text for item in items}]
         correction = None
         if near and not exact and not synonyms:
-            correction = _prefix_correction(typed, near[0].beginning)
+            beginning = near[0].beginning
+            pairs = zip(typed.split(" "), beginning.split(" "), strict=False)
+            changed = tuple((old, new) for old, new in pairs if old != new)
+            correction = Correction(typed, beginning, changed)
         return Completions(tuple(items[:n]), correction)
 
     @cached_property
@@ -248,8 +251,3 @@ class _Known:
     text: str
     count: int
     beginning: str
-
-
-def _prefix_correction(typed: str, beginning: str) -> Correction:
-    pairs = zip(typed.split(" "), beginning.split(" "), strict=False)
-    return Correction(typed, beginning, tuple((old, new) for old, new in pairs if old != new))

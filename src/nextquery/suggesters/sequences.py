@@ -112,14 +112,14 @@ def following(
     looking_back_rows = log.engine.materialise(
         looking_back.drop_nulls(["symbol", "back1"]), "looking_back"
     )
-    return [_following(looking_back_rows, length, ages) for length in range(1, depth + 1)]
-
-
-def _following(rows: Frame, length: int, ages: Ages | None) -> pl.DataFrame:
-    columns = [*earlier(length), "symbol"]
-    by = columns if ages is None else [*columns, DAY]
-    counted = collected(rows.select(*by).drop_nulls().group_by(*by).agg(nw.len().alias("count")))
-    return counted if ages is None else ages.weigh(counted, columns)
+    levels = []
+    for length in range(1, depth + 1):
+        columns = [*earlier(length), "symbol"]
+        by = [*columns, *day]
+        rows = looking_back_rows.select(*by).drop_nulls()
+        counted = collected(rows.group_by(*by).agg(nw.len().alias("count")))
+        levels.append(counted if ages is None else ages.weigh(counted, columns))
+    return levels
 
 
 def earlier(length: int) -> Sequence[str]:
@@ -188,9 +188,11 @@ def useful_counts(log: BackgroundLog, background: Background) -> UsefulCounts:
     return UsefulCounts(arrays[0], arrays[1])
 
 
-def useful_factors(log: BackgroundLog, background: Background, weight: float) -> Floats | None:
-    """What a count of each known query is multiplied by; None where all are the same."""
-    return None if weight == 1 else useful_counts(log, background).factors(weight)
+def useful_factors(
+    log: BackgroundLog, background: Background, weight: float, groups: NDArray[Any] | None = None
+) -> Floats | None:
+    """What a count of each known query, or group, is multiplied by; None where all are the same."""
+    return None if weight == 1 else useful_counts(log, background).factors(weight, groups)
 
 
 def count_followers(

@@ -30,6 +30,7 @@ from nextquery.artifacts.arrays import (
     check_offsets,
     check_positive,
     check_range,
+    load_array,
     require,
 )
 from nextquery.errors import InputError
@@ -40,7 +41,6 @@ from nextquery.suggesters.background import (
     AgingSettings,
     Background,
     count_background,
-    load_array,
     load_record,
     save_array,
     save_record,
@@ -90,15 +90,6 @@ class Index:
             # A document is listed once a word, so that plain adding is enough.
             scores[self.indices[postings]] += self.data[postings]
         return scores
-
-    def save(self, folder: Path) -> None:
-        """Write the arrays into a model folder."""
-        save_record(folder, "index", self)
-
-    @classmethod
-    def load(cls, artifact: Artifact) -> Self:
-        """Map what `save` wrote."""
-        return load_record(artifact, "index", cls)
 
     def check(self, words: int, documents: int) -> None:
         """Refuse arrays that are not an index of `words` words in `documents` documents."""
@@ -166,7 +157,7 @@ class Shortcuts(CountSuggester[ShortcutsSettings]):
 
     def write(self, folder: Path) -> None:
         """Write the index and what its documents stand for."""
-        self.index.save(folder)
+        save_record(folder, "index", self.index)
         save_array(folder, "endings.npy", self.endings)
         save_array(folder, "sessions.npy", self.sessions)
 
@@ -175,7 +166,8 @@ class Shortcuts(CountSuggester[ShortcutsSettings]):
         """Map the index and what its documents stand for."""
         endings = load_array(artifact, "endings.npy")
         sessions = load_array(artifact, "sessions.npy")
-        return cls(settings, background, Index.load(artifact), endings, sessions)
+        index = load_record(artifact, "index", Index)
+        return cls(settings, background, index, endings, sessions)
 
     def check(self) -> None:
         """Refuse contents that do not fit together."""
@@ -188,12 +180,12 @@ class Shortcuts(CountSuggester[ShortcutsSettings]):
     def _similar(self, context: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """The documents most similar to a context and their weights, in no particular order."""
         words = {word for query in context[-self.settings.window :] for word in query.split()}
-        known_queries = sorted(
+        known_words = sorted(
             self.background.words[word] for word in words if word in self.background.words
         )
-        if not known_queries:
+        if not known_words:
             return np.empty(0, np.intp), np.empty(0)
-        similar = self.index.similarities(known_queries, len(self.endings))
+        similar = self.index.similarities(known_words, len(self.endings))
         documents = _highest(similar, self.settings.retrieved)
         if not len(documents):
             return documents, np.empty(0)
@@ -205,7 +197,7 @@ class Shortcuts(CountSuggester[ShortcutsSettings]):
 
 
 def _highest(scores: NDArray[np.floating[Any]], limit: int) -> NDArray[np.intp]:
-    """The places of the `limit` highest positive scores, and of all that equal the last of them."""
+    """The indices of the `limit` highest positive scores, and of all that equal the last one."""
     positive = np.flatnonzero(scores)
     if len(positive) <= limit:
         return positive

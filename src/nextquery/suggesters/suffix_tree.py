@@ -14,8 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextquery.artifacts import Artifact
-from nextquery.artifacts.arrays import check_length, check_order, check_positive, require
-from nextquery.suggesters.background import Followers, load_array, save_array
+from nextquery.artifacts.arrays import (
+    check_length,
+    check_order,
+    check_positive,
+    load_array,
+    require,
+)
+from nextquery.suggesters.background import Followers, save_array
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,10 +47,6 @@ class SuffixTree:
     def total(self) -> float:
         """How many symbols were counted."""
         return float(self.symbol_counts.sum())
-
-    @cached_property
-    def _highest_prior(self) -> float:
-        return float(self.symbol_counts[self.order[0]]) / (self.total + 1)
 
     def match(self, symbols: Sequence[int]) -> list[int]:
         """The nodes met when walking back through `symbols`, newest first, as far as known."""
@@ -106,7 +108,8 @@ class SuffixTree:
 
     def _top_followers(self, path: Sequence[int], look: int) -> tuple[NDArray[np.int32], float]:
         """The `look` most frequent followers of each node, and the most that another can have."""
-        seen, ceiling, unread = [], self._highest_prior, False
+        ceiling = float(self.symbol_counts[self.order[0]]) / (self.total + 1)
+        seen, unread = [], False
         for node in path:
             symbols, counts = self.followers.most_frequent(node, look)
             seen.append(symbols)

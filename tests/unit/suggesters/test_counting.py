@@ -5,6 +5,7 @@ from math import log, sqrt
 from pathlib import Path
 from typing import Any
 
+import marisa_trie
 import numpy as np
 import polars as pl
 import pytest
@@ -13,17 +14,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from nextquery.artifacts import Artifact, open_artifact, publish
+from nextquery.artifacts.arrays import load_array, load_trie
 from nextquery.errors import ArtifactError, InputError
 from nextquery.suggesters.background import (
     Background,
     Followers,
-    build_trie,
     count_background,
     frequency_ranks,
     heaviest_first,
-    load_array,
     load_record,
-    load_trie,
     save_array,
     save_record,
 )
@@ -60,10 +59,10 @@ def test_other_texts_are_spelt_out(background: Background) -> None:
 
 
 def test_an_unknown_query_loses_words_from_its_end(background: Background) -> None:
-    result = background.shortened("paris hotels cheap")
-    assert result is not None
-    assert result[1] == "paris hotels"
-    assert background.shortened("oslo rome") is None
+    known = background.newest_known(["paris hotels cheap"], shorten=True)
+    assert known.queries == (background.id("paris hotels"),)
+    assert known.shortened_to == "paris hotels"
+    assert background.newest_known(["oslo rome"], shorten=True).shortened_to is None
 
 
 def test_the_newest_known_queries_stop_at_the_first_unknown(background: Background) -> None:
@@ -344,7 +343,7 @@ def artifact(tmp_path: Path) -> Artifact:
     with publish(tmp_path / "model", "popularity", {}) as folder:
         save_array(folder, "one.npy", np.arange(3, dtype=np.int32))
         save_record(folder, "table", STORED_TABLE)
-        build_trie(["paris", "rome"]).save(str(folder / "names.trie"))
+        marisa_trie.Trie(["paris", "rome"]).save(str(folder / "names.trie"))
     return open_artifact(tmp_path / "model", "popularity")
 
 
