@@ -76,71 +76,38 @@ class WordIndex:
         return self._ids[start:stop]
 
 
-class Completer:
-    """Brings a search to the point where the typed prefix ends.
+def _after_typed(
+    decoder: Decoder[Any], vocabulary: SessionVocabulary, start: SearchStart, word: int
+) -> SearchStart:
+    """The one prefix with a typed word, which counts as the unknown word if it is unknown."""
+    rules, state, live = start
+    scored = word if vocabulary.can_be_predicted(word) else UNKNOWN
+    score = decoder.predict(state).of(np.array([[scored]]))[0]
+    words = np.array([word])
+    state = decoder.advance(state, np.array([0]), words)
+    return SearchStart(rules, state, _longer(live, words, live.totals + score))
 
-    The decoder is forced along the whole words of the prefix. If no space follows the last word,
-    only words that begin with it may follow. From there the beam search continues.
-    """
 
-    def __init__(
-        self, decoder: Decoder[Any], index: WordIndex, known: KnownQueries | None = None
-    ) -> None:
-        """With `known`, only words that lead to one of these queries are considered."""
-        self._decoder = decoder
-        self._index = index
-        self._known = known
-
-    def begin(
-        self, batch: ContextBatch[Any], typed: TypedPrefix, rules: ContextRules, most: int
-    ) -> SearchStart:
-        """Where the search begins: one prefix, or one for each word that the last may become.
-
-        Of these words the most likely, at most `most`. `batch` has one context.
-        """
-        vocabulary = batch.vocabularies[0]
-        start = SearchStart([rules], self._decoder.start(batch), LivePrefixes.start(1))
-        candidates = self._candidates(vocabulary, typed.beginning)
-        # A beginning that no word has is taken for a whole word that the model does not know.
-        unknown = typed.beginning and not candidates
-        for word in (*typed.words, typed.beginning) if unknown else typed.words:
-            start = self._force(vocabulary, start, vocabulary.id(word))
-        return self._branch(start, candidates, most) if candidates else start
-
-    def _candidates(self, vocabulary: SessionVocabulary, beginning: str) -> list[int]:
-        """The words that begin so, those of the session included."""
-        if not beginning:
-            return []
-        outside = (word for word in vocabulary.distinct if vocabulary.is_outside(word))
-        return [
-            *self._index.beginning_with(beginning),
-            *(word for word in outside if vocabulary.word(word).startswith(beginning)),
-        ]
-
-    def _force(self, vocabulary: SessionVocabulary, start: SearchStart, word: int) -> SearchStart:
-        """The one prefix with a typed word, which counts as the unknown word if it is unknown."""
-        rules, state, live = start
-        scored = word if vocabulary.can_be_predicted(word) else UNKNOWN
-        score = self._decoder.predict(state).of(np.array([[scored]]))[0]
-        words = np.array([word])
-        state = self._decoder.advance(state, np.array([0]), words)
-        return SearchStart(rules, state, _longer(live, words, live.totals + score))
-
-    def _branch(self, start: SearchStart, candidates: Sequence[int], most: int) -> SearchStart:
-        """The one prefix with each of the best allowed candidates."""
-        [rules], state, live = start
-        typed = tuple(live.words[0].tolist())
-        words = np.array(candidates)
-        scores = self._decoder.predict(state).of(words[None])[0]
-        refused = rules.refused([typed], np.zeros(len(words), dtype=np.int64), words)
-        if self._known is not None:
-            refused |= ~np.isin(words, self._known.next_words(typed))
-        allowed = np.flatnonzero(~refused & (scores > -np.inf))
-        chosen = allowed[np.argsort(-scores[allowed], kind="stable")[:most]]
-        longer = _longer(live, words[chosen], live.totals + scores[chosen])
-        parents = np.zeros(len(chosen), dtype=np.int64)
-        state = self._decoder.advance(state, parents, words[chosen])
-        return SearchStart([rules], state, longer)
+def _branches(
+    decoder: Decoder[Any],
+    start: SearchStart,
+    candidates: Sequence[int],
+    most: int,
+    known: KnownQueries | None,
+) -> SearchStart:
+    """The one prefix with each of the `most` likeliest allowed candidates."""
+    [rules], state, live = start
+    typed = tuple(live.words[0].tolist())
+    words = np.array(candidates)
+    scores = decoder.predict(state).of(words[None])[0]
+    refused = rules.refused([typed], np.zeros(len(words), dtype=np.int64), words)
+    if known is not None:
+        refused |= ~np.isin(words, known.next_words(typed))
+    allowed = np.flatnonzero(~refused & (scores > -np.inf))
+    chosen = allowed[np.argsort(-scores[allowed], kind="stable")[:most]]
+    longer = _longer(live, words[chosen], live.totals + scores[chosen])
+    state = decoder.advance(state, np.zeros(len(chosen), dtype=np.int64), words[chosen])
+    return SearchStart([rules], state, longer)
 
 
 def _longer(live: LivePrefixes, words: Ids, totals: Totals) -> LivePrefixes:
@@ -177,15 +144,14 @@ class Predictor:
         with self._making:
             if mode not in self._decoders:
                 decoder = self.model.decoder(mode)
-                self._priors[mode] = self._prior_table(Rescorer(decoder))
+                rescorer, start = Rescorer(decoder), self.encoder.start()
+                self._priors[mode] = Priors(
+                    lambda texts: rescorer.score_many([start], [texts])[0],
+                    len(self.model.vocabulary),
+                    self.guard.tables.queries,
+                )
                 self._decoders[mode] = decoder
             return self._decoders[mode]
-
-    def _prior_table(self, rescorer: Rescorer) -> Priors:
-        start = self.encoder.start()
-        words = len(self.model.vocabulary)
-        query_counts = self.guard.tables.queries
-        return Priors(lambda texts: rescorer.score_many([start], [texts])[0], words, query_counts)
 
     def _decoder(self, config: DecodeConfig) -> Decoder[Any]:
         return self.decoder(config.output_mode(len(self.model.vocabulary)))
@@ -198,7 +164,15 @@ class Predictor:
         if config.usefulness and not self.judges_usefulness:
             raise InputError(NO_HEAD)
         generated = self._generate_all(contexts, config, config.wanted(n))
-        lists = self._by_use(contexts, self._ranked(generated, config), config)
+        lists = self._ranked(generated, config)
+        if config.usefulness:
+            texts = [[query.text for query in queries] for queries in lists]
+            lists = [
+                rank_by_use(queries, useful, config.usefulness, config.length_normalised)
+                for queries, useful in zip(
+                    lists, self.usefulness_many(contexts, texts), strict=True
+                )
+            ]
         if self._gated(config):
             lists = [
                 self.gate.select(queries, context.queries, config)
@@ -217,11 +191,33 @@ class Predictor:
     ) -> list[list[FinishedQuery]]:
         """Generate queries for each context, at least the best `pool_size`, in bounded memory."""
         rows = MOST_LOGITS // len(self.model.vocabulary)  # prefixes that are decoded together
-        together = max(1, rows // config.beam)
+        # Sampled one by one, so that a draw does not depend on the other contexts.
+        together = max(1, rows // config.beam) if config.strategy == "beam" else 1
         lists: list[list[FinishedQuery]] = []
-        for start in range(0, len(contexts), together):
-            lists += self._generate(contexts[start : start + together], config, pool_size)
+        for first in range(0, len(contexts), together):
+            part = contexts[first : first + together]
+            batch = ContextBatch(self.model.vocabulary, part)
+            rules = [
+                self._rules_for(context, vocabulary, config)
+                for context, vocabulary in zip(part, batch.vocabularies, strict=True)
+            ]
+            state = self._decoder(config).start(batch)
+            start = SearchStart(rules, state, LivePrefixes.start(len(part)))
+            lists += self._search(start, config, pool_size)
         return lists
+
+    def _search(
+        self, start: SearchStart, config: DecodeConfig, pool_size: int
+    ) -> list[list[FinishedQuery]]:
+        """The finished queries after some prefixes, by beam search or sampling."""
+        decoder = self._decoder(config)
+        if config.strategy == "sample":
+            return [Sampler(decoder, config, self._only(config)).resume(start)]
+        return BeamSearch(decoder, config, self._only(config), pool_size).resume(start)
+
+    def _only(self, config: DecodeConfig) -> KnownQueries | None:
+        """The queries that alone may be suggested; None: any."""
+        return self._known_queries if config.known == "only" else None
 
     def _filled(
         self,
@@ -266,17 +262,30 @@ class Predictor:
     def _completions(
         self, context: ContextState[Any], typed: TypedPrefix, config: DecodeConfig, pool_size: int
     ) -> list[FinishedQuery]:
-        """The finished queries that begin with what is typed."""
+        """The finished queries that begin with what is typed.
+
+        The decoder is forced along the whole words. If no space follows the last word, the search
+        continues from the likeliest words that begin with it.
+        """
         typed_words = [*typed.words, typed.beginning] if typed.beginning else typed.words
         batch = ContextBatch(self.model.vocabulary, [context], typed_words)
-        rules = self._rules_for(context, batch.vocabularies[0], config, typed.text)
-        known = self._known_queries if config.known == "only" else None
-        completer = Completer(self._decoder(config), self._words, known)
-        if config.strategy == "sample":
-            start = completer.begin(batch, typed, rules, config.top_k)
-            return Sampler(self._decoder(config), config, known).resume(start)
-        start = completer.begin(batch, typed, rules, config.beam)
-        return self._search(config, pool_size).resume(start)[0]
+        [vocabulary], decoder = batch.vocabularies, self._decoder(config)
+        rules = self._rules_for(context, vocabulary, config, typed.text)
+        start = SearchStart([rules], decoder.start(batch), LivePrefixes.start(1))
+        candidates: list[int] = []
+        if typed.beginning:
+            outside = (word for word in vocabulary.distinct if vocabulary.is_outside(word))
+            candidates = [
+                *self._words.beginning_with(typed.beginning),
+                *(word for word in outside if vocabulary.word(word).startswith(typed.beginning)),
+            ]
+        # A beginning that no word has is taken for a whole word that the model does not know.
+        for word in typed.words if candidates else typed_words:
+            start = _after_typed(decoder, vocabulary, start, vocabulary.id(word))
+        if candidates:
+            most = config.top_k if config.strategy == "sample" else config.beam
+            start = _branches(decoder, start, candidates, most, self._only(config))
+        return self._search(start, config, pool_size)[0]
 
     def _ranked(
         self, lists: Sequence[Sequence[FinishedQuery]], config: DecodeConfig
@@ -290,18 +299,6 @@ class Predictor:
             table = self._priors[config.output_mode(len(self.model.vocabulary))]
             priors = table.of(query.text for queries in lists for query in queries)
         return [rank(queries, config, priors, self.guard.tables.queries) for queries in lists]
-
-    def _by_use(
-        self, contexts: Contexts, lists: list[list[FinishedQuery]], config: DecodeConfig
-    ) -> list[list[FinishedQuery]]:
-        """The lists ordered by how likely queries are useful, too, if that counts."""
-        if not config.usefulness:
-            return lists
-        texts = [[query.text for query in queries] for queries in lists]
-        return [
-            rank_by_use(queries, useful, config.usefulness, config.length_normalised)
-            for queries, useful in zip(lists, self.usefulness_many(contexts, texts), strict=True)
-        ]
 
     @property
     def judges_usefulness(self) -> bool:
@@ -321,27 +318,11 @@ class Predictor:
     def _known_queries(self) -> KnownQueries:
         return KnownQueries(self.guard.tables.queries.keys(), self.model.vocabulary)
 
-    def _search(self, config: DecodeConfig, pool_size: int) -> BeamSearch:
-        known = self._known_queries if config.known == "only" else None
-        return BeamSearch(self._decoder(config), config, known, pool_size)
-
     def score_many(
         self, contexts: Contexts, candidates: Sequence[Sequence[str]]
     ) -> list[list[ScoredQuery]]:
         """The natural-log likelihood of each context's candidates."""
         return Rescorer(self.decoder("exact")).score_many(contexts, candidates)
-
-    def _generate(
-        self, contexts: Contexts, config: DecodeConfig, pool_size: int
-    ) -> list[list[FinishedQuery]]:
-        if config.strategy == "sample":
-            return [self._sample(context, config) for context in contexts]
-        batch = ContextBatch(self.model.vocabulary, contexts)
-        rules = [
-            self._rules_for(context, vocabulary, config)
-            for context, vocabulary in zip(contexts, batch.vocabularies, strict=True)
-        ]
-        return self._search(config, pool_size).search(batch, rules)
 
     def _rules_for(
         self,
@@ -351,7 +332,8 @@ class Predictor:
         *typed: str,
     ) -> ContextRules:
         """The guard's rules after a context and what is `typed` of the next query."""
-        return self._rules.for_context(
+        return ContextRules(
+            self._rules,
             (*context.queries, *typed),
             vocabulary,
             read=(*self.encoder.read_part(context.queries), *typed),
@@ -359,13 +341,6 @@ class Predictor:
             quality=config.quality,
             completes=bool(typed),
         )
-
-    def _sample(self, context: ContextState[Any], config: DecodeConfig) -> list[FinishedQuery]:
-        """Sampled alone, so that the draw does not depend on the other contexts."""
-        batch = ContextBatch(self.model.vocabulary, [context])
-        rules = self._rules_for(context, batch.vocabularies[0], config)
-        known = self._known_queries if config.known == "only" else None
-        return Sampler(self._decoder(config), config, known).sample(batch, rules)
 
     def _choose(
         self, queries: Sequence[FinishedQuery], n: int, config: DecodeConfig

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,11 +109,9 @@ class VocabularyRules:
         """What the blocklist in force says of every word."""
         current = self.guard.blocklist
         if self._blocked.blocklist is not current:
-            self._blocked = _blocked_words(current, self._readings())
+            readings = (Reading(*line.split("\t")) for line in self._lines.split("\n"))
+            self._blocked = _blocked_words(current, readings)
         return self._blocked
-
-    def _readings(self) -> Iterator[Reading]:
-        return (Reading(*line.split("\t")) for line in self._lines.split("\n"))
 
     @cached_property
     def _lines(self) -> str:
@@ -123,32 +120,6 @@ class VocabularyRules:
         In one string: as objects they would take thirty times the memory.
         """
         return "\n".join(map("\t".join, read_many(list(map(letters, self.vocabulary.words)))))
-
-    def for_context(
-        self,
-        queries: Sequence[str],
-        session_words: SessionVocabulary,
-        *,
-        read: Sequence[str] | None = None,
-        seen_pairs: bool = False,
-        quality: bool = False,
-        completes: bool = False,
-    ) -> "ContextRules":
-        """The rules of one context; with `seen_pairs` only known pairs of words are allowed.
-
-        `read` is what the model reads of the queries, all of them if left out. With `quality`,
-        finished queries must pass the text-quality gate; when the rules are for what `completes` a
-        typed beginning, one word of the session will do.
-        """
-        return ContextRules(
-            self,
-            queries,
-            session_words,
-            queries if read is None else read,
-            seen_pairs=seen_pairs,
-            quality=quality,
-            completes=completes,
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,19 +161,25 @@ class ContextRules:
         rules: VocabularyRules,
         queries: Sequence[str],
         session_words: SessionVocabulary,
-        read: Sequence[str],
         *,
+        read: Sequence[str] | None = None,
         seen_pairs: bool = False,
         quality: bool = False,
         completes: bool = False,
     ) -> None:
+        """`read` is what the model reads of the queries, all of them if left out.
+
+        With `seen_pairs` only known pairs of words are allowed. With `quality`, finished queries
+        must pass the text-quality gate; when the rules are for what `completes` a typed beginning,
+        one word of the session will do.
+        """
         self.shared = rules
         # A log without any pair says nothing about which words go together.
         self.seen_only = seen_pairs and len(rules.followers) > 0
         self.session_words = session_words
         self._guard = rules.guard
         self._queries = frozenset(queries)
-        self._read = tuple(read)
+        self._read = tuple(queries if read is None else read)
         self.shared_blocked = rules.blocked()
         self._after: dict[int, Ids] = {}
         self._quality, self._completes = quality, completes
@@ -362,118 +339,3 @@ class LivePrefixes:
         for context, stop in zip(live_contexts.tolist(), stops, strict=True):
             yield context, slice(start, stop)
             start = stop
-
-
-@dataclass(frozen=True, eq=False)
-class Extensions:
-    """Allowed extensions, those of one context together, best first, ties by row and word.
-
-    Of each context those that continue it and are certain, and those that end above the last.
-    """
-
-    first: Ids
-    """(contexts + 1,): where those of each context begin."""
-    rows: Ids
-    """(found,): which prefix."""
-    words: Ids
-    """(found,): which word."""
-    totals: Totals
-    """(found,): the prefix's log-likelihood and the word's."""
-
-    @classmethod
-    def joined(
-        cls, contexts: int, parts: Sequence[tuple[int, tuple[Ids, Ids, Totals]]]
-    ) -> "Extensions":
-        """Those of some contexts, ascending, one after the other."""
-        counts = np.zeros(contexts + 1, dtype=np.int64)
-        for context, (rows, _, _) in parts:
-            counts[context + 1] = len(rows)
-        empty = np.zeros(0, dtype=np.int64)
-        rows, words, totals = (
-            np.concatenate([empty if kind < 2 else np.zeros(0), *(part[kind] for _, part in parts)])
-            for kind in range(3)
-        )
-        return cls(np.cumsum(counts), rows, words, totals)
-
-
-class WordSource(Protocol):
-    """What is asked of a prediction."""
-
-    def best(self, rows: slice, before: Totals, count: int) -> Any:
-        """Extensions among which are the `count` best, best first."""
-        ...
-
-    def of(self, words: Ids, rows: slice) -> NDArray[np.float32]:
-        """The log-probability of given words (rows, words)."""
-        ...
-
-
-def allowed_extensions(
-    prediction: WordSource, live: LivePrefixes, beam: int, rules: Sequence[ContextRules]
-) -> Extensions:
-    """The best allowed extensions of every context: `beam` that continue."""
-    parts = []
-    for context, rows in live.parts():
-        prefixes = [tuple(words) for words in live.words[rows].tolist()]
-        before, allowed = live.totals[rows], rules[context]
-        if allowed.seen_only and live.length:
-            following = [allowed.words_after(prefix[-1]) for prefix in prefixes]
-            extensions = among(prediction, rows, before, following)
-            refused = allowed.refused_seen(prefixes, extensions[0], extensions[1])
-            extensions_left = _cut(tuple(part[~refused] for part in extensions), beam, -np.inf)  # type: ignore[arg-type]
-        else:
-            extensions_left = _best(prediction, rows, before, prefixes, beam, allowed)
-        assert extensions_left is not None
-        parts.append(
-            (context, (extensions_left[0] + rows.start, extensions_left[1], extensions_left[2]))
-        )
-    return Extensions.joined(len(rules), parts)
-
-
-def among(
-    prediction: WordSource, rows: slice, before: Totals, following: Sequence[Ids]
-) -> tuple[Ids, Ids, Totals]:
-    """Given words after given prefixes: rows counted from the first, words and totals, in order.
-
-    `following` are the words of each row.
-    """
-    counts = np.array([len(words) for words in following])
-    rows_of_words = np.repeat(np.arange(len(following)), counts)
-    columns = np.arange(len(rows_of_words)) - np.repeat(np.cumsum(counts) - counts, counts)
-    words = np.concatenate(following)
-    grid = np.full((len(following), max(1, int(counts.max()))), END_OF_QUERY, dtype=np.int64)
-    grid[rows_of_words, columns] = words
-    totals = (prediction.of(grid, rows) + before[:, None])[rows_of_words, columns]
-    order = np.lexsort((words, rows_of_words, -totals))
-    order = order[totals[order] > -np.inf]
-    return rows_of_words[order], words[order], totals[order]
-
-
-def _best(
-    prediction: WordSource,
-    rows: slice,
-    before: Totals,
-    prefixes: Sequence[tuple[int, ...]],
-    beam: int,
-    rules: ContextRules,
-) -> tuple[Ids, Ids, Totals]:
-    """The best of all words; where many are refused, many more are looked at."""
-    count, extensions = 2 * beam, None
-    while extensions is None:
-        best = prediction.best(rows, before, count)
-        free = ~rules.refused(prefixes, best.rows, best.words)
-        extensions = _cut((best.rows[free], best.words[free], best.totals[free]), beam, best.rest)
-        count *= 4
-    return extensions
-
-
-def _cut(
-    extensions: tuple[Ids, Ids, Totals], beam: int, rest: float
-) -> tuple[Ids, Ids, Totals] | None:
-    """All up to the last of `beam` that continue; None if one that is not listed may be better."""
-    going = np.flatnonzero(extensions[1] != END_OF_QUERY)
-    full = len(going) >= beam
-    stop = int(going[beam - 1]) + 1 if full else len(extensions[1])
-    if rest > (float(extensions[2][stop - 1]) if full else -np.inf):
-        return None
-    return extensions[0][:stop], extensions[1][:stop], extensions[2][:stop]

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nextquery.inference.context import ContextBatch
 from nextquery.inference.decoder import (
     Decoder,
     Ended,
@@ -19,17 +18,103 @@ from nextquery.inference.decoder import (
 from nextquery.inference.near_duplicates import folding_key
 from nextquery.inference.rules import (
     ContextRules,
-    Extensions,
     Flags,
     Ids,
     KnownQueries,
     LivePrefixes,
     Totals,
-    allowed_extensions,
-    among,
 )
 from nextquery.inference.settings import DecodeConfig
 from nextquery.text.vocabulary import END_OF_QUERY
+
+
+@dataclass(frozen=True, eq=False)
+class Extensions:
+    """Allowed extensions, those of one context together, best first, ties by row and word.
+
+    Of each context those that continue it and are certain, and those that end above the last.
+    """
+
+    first: Ids
+    """(contexts + 1,): where those of each context begin."""
+    rows: Ids
+    """(extensions,): which prefix."""
+    words: Ids
+    """(extensions,): which word."""
+    totals: Totals
+    """(extensions,): the prefix's log-likelihood and the word's."""
+
+    @classmethod
+    def joined(
+        cls, contexts: int, parts: Sequence[tuple[int, tuple[Ids, Ids, Totals]]]
+    ) -> "Extensions":
+        """Those of some contexts, ascending, one after the other."""
+        counts = np.zeros(contexts + 1, dtype=np.int64)
+        for context, (rows, _, _) in parts:
+            counts[context + 1] = len(rows)
+        empty = np.zeros(0, dtype=np.int64)
+        rows, words, totals = (
+            np.concatenate([empty if kind < 2 else np.zeros(0), *(part[kind] for _, part in parts)])
+            for kind in range(3)
+        )
+        return cls(np.cumsum(counts), rows, words, totals)
+
+
+def allowed_extensions(
+    prediction: Prediction, live: LivePrefixes, beam: int, rules: Sequence[ContextRules]
+) -> Extensions:
+    """The best allowed extensions of every context: `beam` that continue."""
+    parts = []
+    for context, rows in live.parts():
+        prefixes = [tuple(words) for words in live.words[rows].tolist()]
+        before, allowed = live.totals[rows], rules[context]
+        if allowed.seen_only and live.length:
+            following = [allowed.words_after(prefix[-1]) for prefix in prefixes]
+            extensions = among(prediction, rows, before, following)
+            refused = allowed.refused_seen(prefixes, extensions[0], extensions[1])
+            best = _cut(tuple(part[~refused] for part in extensions), beam, -np.inf)  # type: ignore[arg-type]
+        else:
+            count, best = 2 * beam, None
+            while best is None:  # where many are refused, many more are looked at
+                candidates = prediction.best(rows, before, count)
+                free = ~allowed.refused(prefixes, candidates.rows, candidates.words)
+                free_words = candidates.rows[free], candidates.words[free], candidates.totals[free]
+                best = _cut(free_words, beam, candidates.rest)
+                count *= 4
+        assert best is not None
+        parts.append((context, (best[0] + rows.start, best[1], best[2])))
+    return Extensions.joined(len(rules), parts)
+
+
+def among(
+    prediction: Prediction, rows: slice, before: Totals, following: Sequence[Ids]
+) -> tuple[Ids, Ids, Totals]:
+    """Some words after each prefix: rows counted from the first, words and totals, in order.
+
+    `following` are the words of each row.
+    """
+    counts = np.array([len(words) for words in following])
+    rows_of_words = np.repeat(np.arange(len(following)), counts)
+    columns = np.arange(len(rows_of_words)) - np.repeat(np.cumsum(counts) - counts, counts)
+    words = np.concatenate(following)
+    grid = np.full((len(following), max(1, int(counts.max()))), END_OF_QUERY, dtype=np.int64)
+    grid[rows_of_words, columns] = words
+    totals = (prediction.of(grid, rows) + before[:, None])[rows_of_words, columns]
+    order = np.lexsort((words, rows_of_words, -totals))
+    order = order[totals[order] > -np.inf]
+    return rows_of_words[order], words[order], totals[order]
+
+
+def _cut(
+    extensions: tuple[Ids, Ids, Totals], beam: int, rest: float
+) -> tuple[Ids, Ids, Totals] | None:
+    """All up to the last of `beam` that continue; None if one that is not listed may be better."""
+    going = np.flatnonzero(extensions[1] != END_OF_QUERY)
+    full = len(going) >= beam
+    stop = int(going[beam - 1]) + 1 if full else len(extensions[1])
+    if rest > (float(extensions[2][stop - 1]) if full else -np.inf):
+        return None
+    return extensions[0][:stop], extensions[1][:stop], extensions[2][:stop]
 
 
 class ArraySteps:
@@ -252,15 +337,8 @@ class BeamSearch:
         self._known = known
         self._pool_size = config.beam if pool_size is None else pool_size
 
-    def search(
-        self, batch: ContextBatch[Any], rules: Sequence[ContextRules]
-    ) -> list[list[FinishedQuery]]:
-        """The finished queries of every context, best first."""
-        state = self._decoder.start(batch)
-        return self.resume(SearchStart(rules, state, LivePrefixes.start(len(rules))))
-
     def resume(self, start: SearchStart) -> list[list[FinishedQuery]]:
-        """The same from prefixes that have words already."""
+        """The finished queries of every context, best first."""
         rules = start.rules
         results = [Results(self._config, self._pool_size) for _ in rules]
         steps = self._steps(start)
@@ -284,24 +362,8 @@ class BeamSearch:
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class Hypothesis:
-    """An unfinished query."""
-
-    words: tuple[int, ...]
-    log_likelihood: float
-
-
-@dataclass(frozen=True)
-class SampleState:
-    """Queries being drawn in one context, and those that are finished."""
-
-    live: tuple[Hypothesis, ...]
-    finished: tuple[FinishedQuery, ...] = ()
-
-
 class Sampler:
-    """Draws `beam` queries per context; equal ones count once."""
+    """Draws `beam` queries after a context; equal ones count once."""
 
     def __init__(
         self, decoder: Decoder[Any], config: DecodeConfig, known: KnownQueries | None = None
@@ -311,13 +373,8 @@ class Sampler:
         self._config = config
         self._known = known
 
-    def sample(self, batch: ContextBatch[Any], rules: ContextRules) -> list[FinishedQuery]:
-        """The queries drawn for the one context of `batch`, most likely first."""
-        start = SearchStart([rules], self._decoder.start(batch), LivePrefixes.start(1))
-        return self.resume(start)
-
     def resume(self, start: SearchStart) -> list[FinishedQuery]:
-        """Continue from prefixes of one context, drawn by their likelihood."""
+        """The queries drawn from prefixes of one context, most likely first."""
         [rules], state, live = start
         if not len(live):
             return []
@@ -327,73 +384,54 @@ class Sampler:
         if len(live) > 1:
             first = rng.choice(len(live), size=count, p=shape(live.totals, self._config))
         state = self._decoder.select(state, first)
-        drawn = SampleState(
-            tuple(Hypothesis(tuple(live.words[row].tolist()), live.totals[row]) for row in first)
-        )
-        while drawn.live:
+        drawn = [(tuple(live.words[row].tolist()), live.totals[row]) for row in first]
+        finished: dict[str, FinishedQuery] = {}
+        while drawn:
             raise_if_cancelled()
             prediction = self._decoder.predict(state)
-            drawn, parents = self._step(drawn, prediction, rules, rng)
+            longer, parents = [], []
+            for row, (words, total) in enumerate(drawn):
+                next_word = self._draw(words, row, prediction, rules, rng)
+                if next_word is None:  # no word may follow
+                    continue
+                word, score = next_word
+                if word != END_OF_QUERY:
+                    longer.append(((*words, word), total + score))
+                    parents.append(row)
+                elif rules.allows_text(text := rules.text(words)):
+                    finished[text] = FinishedQuery(text, total + score, len(words) + 1)
             del prediction  # before the next one is made: each may be tens of megabytes
-            if drawn.live:
-                last = np.array([hypothesis.words[-1] for hypothesis in drawn.live])
+            drawn = longer
+            if drawn:
+                last = np.array([words[-1] for words, _ in drawn])
                 state = self._decoder.advance(state, np.array(parents), last)
-        distinct = {query.text: query for query in drawn.finished}
-        return sorted(
-            distinct.values(),
-            key=lambda query: (-query.value(self._config.length_normalised), query.text),
-        )
-
-    def _step(
-        self,
-        drawn: SampleState,
-        prediction: Prediction,
-        rules: ContextRules,
-        rng: np.random.Generator,
-    ) -> tuple[SampleState, list[int]]:
-        """One more word for every query; one that no word may follow is dropped."""
-        live, parents, finished = [], [], list(drawn.finished)
-        for row, hypothesis in enumerate(drawn.live):
-            drawn_word = self._draw(hypothesis, row, prediction, rules, rng)
-            if drawn_word is None:
-                continue
-            word, score = drawn_word
-            total = hypothesis.log_likelihood + score
-            if word != END_OF_QUERY:
-                live.append(Hypothesis((*hypothesis.words, word), total))
-                parents.append(row)
-            elif rules.allows_text(rules.text(hypothesis.words)):
-                text = rules.text(hypothesis.words)
-                finished.append(FinishedQuery(text, total, len(hypothesis.words) + 1))
-        return SampleState(tuple(live), tuple(finished)), parents
+        normalised = self._config.length_normalised
+        return sorted(finished.values(), key=lambda query: (-query.value(normalised), query.text))
 
     def _draw(
         self,
-        hypothesis: Hypothesis,
+        words: tuple[int, ...],
         row: int,
         prediction: Prediction,
         rules: ContextRules,
         rng: np.random.Generator,
     ) -> tuple[int, float] | None:
-        """The next word and its log-probability; None if all likely words are refused."""
-        length = len(hypothesis.words)
-        if length >= self._config.max_words:
-            may_end = self._known is None or END_OF_QUERY in self._known.next_words(
-                hypothesis.words
-            )
+        """The word after `words` and its log-probability; None if all likely words are refused."""
+        known = None if self._known is None else self._known.next_words(words)
+        if len(words) >= self._config.max_words:
+            may_end = known is None or END_OF_QUERY in known
             return (END_OF_QUERY, float(prediction.end[row])) if may_end else None
         best = prediction.best(slice(row, row + 1), np.zeros(1), self._config.top_k)
-        words, scores = best.words, best.totals
-        refused = rules.refused([hypothesis.words], np.zeros(len(words), dtype=np.int64), words)
-        if self._known is not None:
-            refused |= ~np.isin(words, self._known.next_words(hypothesis.words))
-        if length < self._config.min_words:
-            refused |= words == END_OF_QUERY
-        allowed = np.where(refused, -np.inf, scores)
+        refused = rules.refused([words], np.zeros(len(best.words), dtype=np.int64), best.words)
+        if known is not None:
+            refused |= ~np.isin(best.words, known)
+        if len(words) < self._config.min_words:
+            refused |= best.words == END_OF_QUERY
+        allowed = np.where(refused, -np.inf, best.totals)
         if not np.isfinite(allowed).any():
             return None
-        drawn = int(rng.choice(len(words), p=shape(allowed, self._config)))
-        return int(words[drawn]), float(scores[drawn])
+        drawn = int(rng.choice(len(allowed), p=shape(allowed, self._config)))
+        return int(best.words[drawn]), float(best.totals[drawn])
 
 
 def shape(scores: Floats, config: DecodeConfig) -> Floats:

@@ -30,7 +30,7 @@ from nextquery.inference.native_decoder import (
     Workspace,
 )
 from nextquery.inference.predictor import Predictor
-from nextquery.inference.rules import FollowerTable, LivePrefixes, VocabularyRules
+from nextquery.inference.rules import ContextRules, FollowerTable, LivePrefixes, VocabularyRules
 from nextquery.inference.search import ArraySteps
 from nextquery.inference.settings import DecodeConfig
 from nextquery.model.hred import HRED
@@ -62,7 +62,7 @@ def started(predictor: Predictor, *, seen: bool, longer: bool) -> SearchStart:
     batch = ContextBatch(predictor.model.vocabulary, predictor.encoder.encode_many(GUARDED))
     shared = VocabularyRules(predictor.guard, predictor.model.vocabulary)
     rules = [
-        shared.for_context(queries, own, seen_pairs=seen)
+        ContextRules(shared, queries, own, seen_pairs=seen)
         for queries, own in zip(GUARDED, batch.vocabularies, strict=True)
     ]
     decoder = predictor.decoder("exact")
@@ -193,7 +193,7 @@ def test_flags_follow_the_blocklist(library: Library, tmp_path: Path) -> None:
     own = SessionVocabulary(VOCABULARY, ["strange", "fine"])
 
     def flags() -> list[list[int]]:
-        _, arrays = cache.of(shared).record([shared.for_context(["fine bad"], own)])
+        _, arrays = cache.of(shared).record([ContextRules(shared, ["fine bad"], own)])
         return [arrays[0].tolist(), arrays[3].tolist()]
 
     assert flags() == [[NEVER, 0, NEVER, 0, 0, 0], [0]]
@@ -209,7 +209,7 @@ def test_flags_follow_the_blocklist(library: Library, tmp_path: Path) -> None:
 def test_pairs_of_the_session_are_ids(library: Library) -> None:
     shared = VocabularyRules(Guard(), VOCABULARY)
     own = SessionVocabulary(VOCABULARY, ["strange"])
-    rules = shared.for_context(["fine bad strange", "unheard bad"], own)
+    rules = ContextRules(shared, ["fine bad strange", "unheard bad"], own)
     _, arrays = RulesCache(library).of(shared).record([rules, rules])
     assert arrays[4].tolist() == [0, 2, 4]
     assert arrays[5].tolist() == [3 << 32 | 6, 5 << 32 | 3] * 2
@@ -252,7 +252,7 @@ def test_first_searches_that_overlap_share_one_entry(
 
     monkeypatch.setattr(native_decoder, "NativeVocabularyRules", Slow)
     cache, shared = RulesCache(library), VocabularyRules(Guard(), VOCABULARY)
-    rules = shared.for_context(["fine bad"], SessionVocabulary(VOCABULARY, []))
+    rules = ContextRules(shared, ["fine bad"], SessionVocabulary(VOCABULARY, []))
 
     def search(_: int) -> tuple[Any, list[Any]]:
         return cache.of(shared).record([rules])
@@ -267,7 +267,7 @@ def test_first_searches_that_overlap_share_one_entry(
 
 def test_a_record_keeps_its_pairs_without_the_cache(library: Library, closed: list[int]) -> None:
     shared = VocabularyRules(Guard(), VOCABULARY)
-    rules = shared.for_context(["fine bad"], SessionVocabulary(VOCABULARY, []))
+    rules = ContextRules(shared, ["fine bad"], SessionVocabulary(VOCABULARY, []))
     record, kept = NativeVocabularyRules(library, shared).record([rules])
     gc.collect()
     assert closed == []
@@ -300,10 +300,10 @@ def test_flags_are_those_of_the_blocklist_asked_for_whatever_other_threads_ask(
     guard = Guard(blocklist=file)
     shared = VocabularyRules(guard, VOCABULARY)
     own = SessionVocabulary(VOCABULARY, [])
-    older = shared.for_context([], own)
+    older = ContextRules(shared, [], own)
     file.write_text("bad\n", encoding="utf-8")
     assert guard.reload()
-    newer = shared.for_context([], own)
+    newer = ContextRules(shared, [], own)
     flags: list[int] = []
 
     class Interrupted(NativeVocabularyRules):

@@ -19,8 +19,15 @@ from nextquery.inference.decoder import (
     raise_if_cancelled,
 )
 from nextquery.inference.predictor import Predictor
-from nextquery.inference.rules import Extensions, LivePrefixes, VocabularyRules, allowed_extensions
-from nextquery.inference.search import ArraySteps, BeamSearch, FinishedQuery, shape
+from nextquery.inference.rules import ContextRules, LivePrefixes, VocabularyRules
+from nextquery.inference.search import (
+    ArraySteps,
+    BeamSearch,
+    Extensions,
+    FinishedQuery,
+    allowed_extensions,
+    shape,
+)
 from nextquery.inference.settings import DecodeConfig, Mode, override
 from nextquery.model.hred import HRED
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN
@@ -38,8 +45,10 @@ def search(
     batch = ContextBatch(predictor.model.vocabulary, states)
     rules = VocabularyRules(Guard(), model.vocabulary)
     pairs = zip(states, batch.vocabularies, strict=True)
-    by_context = [rules.for_context(state.queries, words) for state, words in pairs]
-    return BeamSearch(predictor.decoder("exact"), config).search(batch, by_context)
+    by_context = [ContextRules(rules, state.queries, words) for state, words in pairs]
+    decoder = predictor.decoder("exact")
+    start = SearchStart(by_context, decoder.start(batch), LivePrefixes.start(len(contexts)))
+    return BeamSearch(decoder, config).resume(start)
 
 
 def greedy(predictor: Predictor, context: Sequence[str], most: int) -> list[str]:
@@ -239,7 +248,7 @@ def steps_of(make_model: ModelMaker, config: DecodeConfig) -> ArraySteps:
     batch = ContextBatch(predictor.model.vocabulary, predictor.encoder.encode_many(TWO_CONTEXTS))
     shared = VocabularyRules(Guard(), predictor.model.vocabulary)
     rules = [
-        shared.for_context(queries, session_words)
+        ContextRules(shared, queries, session_words)
         for queries, session_words in zip(TWO_CONTEXTS, batch.vocabularies, strict=True)
     ]
     decoder = predictor.decoder("exact")
@@ -299,7 +308,7 @@ def extended(
     batch = ContextBatch(predictor.model.vocabulary, predictor.encoder.encode_many(GUARDED))
     shared = VocabularyRules(checked, predictor.model.vocabulary)
     rules = [
-        shared.for_context(queries, session_words, seen_pairs=seen)
+        ContextRules(shared, queries, session_words, seen_pairs=seen)
         for queries, session_words in zip(GUARDED, batch.vocabularies, strict=True)
     ]
     decoder = predictor.decoder("fast")
