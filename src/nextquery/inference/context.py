@@ -150,12 +150,8 @@ class ContextEncoder(Generic[Memory]):
     ) -> None:
         self._model = model
         self.limits = limits
+        self.query_size = model.query_size
         self._start = ContextState((), model.read_sessions([()])[0])
-
-    @property
-    def query_size(self) -> int:
-        """Numbers in a query vector."""
-        return self._model.query_size
 
     def start(self) -> ContextState[Memory]:
         """The state of a session without any query."""
@@ -222,11 +218,7 @@ class ContextBatch(Generic[Memory]):
     ) -> None:
         """`given` are words of a half-typed query, which the vocabulary may lack."""
         self.contexts = contexts
+        self.memories = [context.memory for context in contexts]
         self.vocabularies = [
             SessionVocabulary(vocabulary, context.copied_words, given) for context in contexts
         ]
-
-    @property
-    def memories(self) -> list[Memory]:
-        """What the network remembers of each context."""
-        return [context.memory for context in self.contexts]

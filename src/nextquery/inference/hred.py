@@ -12,15 +12,17 @@ from nextquery.inference.context import Floats
 from nextquery.inference.decoder import Decoder, Ids
 from nextquery.inference.hred_network import (
     ArrayDecoder,
+    DecoderState,
     HREDMemory,
     HREDNetwork,
-    HREDState,
     sigmoid,
 )
 from nextquery.inference.native_decoder import NativeDecoder, PackedHRED
 from nextquery.inference.settings import Mode
+from nextquery.inference.weights import read_network, weight_shapes
+from nextquery.model.settings import KIND, ModelConfig
 from nextquery.normalise import normalise_query
-from nextquery.text.vocabulary import UNKNOWN, Vocabulary
+from nextquery.text.vocabulary import UNKNOWN
 
 LEAST_PROBABILITY = 1e-6
 """A usefulness below this counts as this: its logarithm must stay finite."""
@@ -31,34 +33,23 @@ class HREDModel:
 
     def __init__(self, network: HREDNetwork) -> None:
         self.network = network
+        self.vocabulary = network.vocabulary
+        self.copies = network.config.copying
+        self.query_size = network.config.query_size
         self.usefulness_head = HREDUsefulness(network) if network.config.usefulness else None
 
     @classmethod
     def from_pretrained(cls, folder: Path | str | Artifact) -> "HREDModel":
         """Open a model folder; the weights stay in the file."""
-        return cls(HREDNetwork.from_pretrained(folder))
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The words that it predicts."""
-        return self.network.vocabulary
-
-    @property
-    def copies(self) -> bool:
-        """Whether it was trained with copying."""
-        return self.network.config.copying
-
-    @property
-    def query_size(self) -> int:
-        """Numbers in a query vector: d_h."""
-        return self.network.config.query_size
+        network = read_network(folder, KIND, ModelConfig, weight_shapes, HREDNetwork)
+        return cls(network)
 
     @cached_property
     def _packed(self) -> PackedHRED | None:
         library = self.network.library
         return None if library is None else PackedHRED(self.network, library)
 
-    def decoder(self, mode: Mode) -> Decoder[HREDState]:
+    def decoder(self, mode: Mode) -> Decoder[DecoderState]:
         """The compiled decoder of a mode, or NumPy's, which is always exact."""
         packed = self._packed
         return ArrayDecoder(self.network) if packed is None else NativeDecoder(packed, mode)

@@ -6,20 +6,18 @@ decoder is compared with it, and it is what runs where `nextquery-native` is not
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 
-from nextquery.artifacts import Artifact
 from nextquery.inference.context import ContextBatch
 from nextquery.inference.decoder import Ids, Prediction, SearchStart
 from nextquery.inference.native import native_library
 from nextquery.inference.output import CopySources, OutputLayer, attend
 from nextquery.inference.settings import DecodeConfig
-from nextquery.inference.weights import Floats, WeightProducts, read_network, weight_shapes
-from nextquery.model.settings import KIND, ModelConfig
+from nextquery.inference.weights import Floats, WeightProducts
+from nextquery.model.settings import ModelConfig
 from nextquery.text.vectors import NgramTable
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN, Vocabulary
 
@@ -88,11 +86,6 @@ class HREDNetwork:
         self.encoder = Recurrence(weights, self.products, "encoder")
         self.session_encoder = Recurrence(weights, self.products, "session_encoder")
         self.decoder = Recurrence(weights, self.products, "decoder")
-
-    @classmethod
-    def from_pretrained(cls, folder: Path | str | Artifact) -> "HREDNetwork":
-        """Open a model folder; the weights stay in the file."""
-        return read_network(folder, KIND, ModelConfig, weight_shapes, cls)
 
     @property
     def output_matrix(self) -> Floats:
@@ -221,79 +214,81 @@ class HREDMemory:
     """With copying: the word states of each query (words, d_h), without the end of the query."""
 
 
-class HREDBatch:
-    """What the decoder reads of the contexts of a batch, computed once."""
+@dataclass(eq=False)
+class DecodedBatch:
+    """What a decoder reads of the contexts of a batch, computed once."""
 
-    def __init__(self, network: HREDNetwork, batch: ContextBatch[HREDMemory]) -> None:
-        self.contexts = len(batch.contexts)
-        self.session_states = np.stack([memory.session_state for memory in batch.memories])
-        self.session_inputs = network.session_inputs(self.session_states)
-        self.sources = (
-            CopySources.of(network.weights, network.products, batch)
-            if network.config.copying
-            else None
-        )
-        self.record: ctypes.Structure | None = None
-        """The same for the compiled kernels, made when they need it."""
+    contexts: int
+    session_inputs: SessionInputs
+    sources: CopySources | None
+    caches: Sequence[Floats] = ()
+    """Of a Transformer: the key-value cache of each context."""
+    record: ctypes.Structure | None = None
+    """The same for the compiled kernels, made when they need it."""
 
 
 @dataclass(frozen=True, eq=False)
-class HREDState:
-    """The state of the decoder: one row per prefix, rows of one context together."""
+class DecoderState:
+    """The state of a decoder: one row per prefix, rows of one context together."""
 
-    batch: HREDBatch
+    batch: DecodedBatch
     hidden: Floats
-    """(rows, d_h): `d_{n-1}` of Eq. 8."""
+    """(rows, d_h): `d_{n-1}` of Eq. 8; of a Transformer the state after the last symbol."""
     previous: Floats | None
     """(rows, d_e): `E_o w_{n-1}` of Eq. 10; None before the first word."""
     contexts: Ids
     """(rows,): the context of each row, ascending."""
 
-    @classmethod
-    def start(cls, network: HREDNetwork, contexts: ContextBatch[HREDMemory]) -> "HREDState":
-        """The empty prefix of every context (Eq. 7)."""
-        batch = HREDBatch(network, contexts)
-        hidden = network.start_decoder(batch.session_states, batch.session_inputs)
-        return cls(batch, hidden, None, np.arange(batch.contexts))
-
     def __len__(self) -> int:
         return len(self.contexts)
 
-    def take(self, rows: Ids | slice) -> "HREDState":
+    def take(self, rows: Ids | slice) -> Self:
         """Some rows, in the given order."""
         previous = None if self.previous is None else self.previous[rows]
-        return HREDState(self.batch, self.hidden[rows], previous, self.contexts[rows])
+        contexts = self.contexts[rows]
+        return replace(self, hidden=self.hidden[rows], previous=previous, contexts=contexts)
 
 
-class ArrayDecoder:
-    """HRED's decoder with NumPy."""
+class HREDDecoder:
+    """The part that both decoders of HRED share."""
 
     def __init__(self, network: HREDNetwork) -> None:
         self._network = network
-        self._output = OutputLayer(network.output_matrix, network.weights.get("output_bias"))
 
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The words that it predicts."""
-        return self._network.vocabulary
-
-    def start(self, batch: ContextBatch[HREDMemory]) -> HREDState:
+    def start(self, batch: ContextBatch[HREDMemory]) -> DecoderState:
         """The empty prefix of every context (Eq. 7)."""
-        return HREDState.start(self._network, batch)
+        network, contexts = self._network, len(batch.contexts)
+        copying = network.config.copying
+        sources = CopySources.of(network.weights, network.products, batch) if copying else None
+        session_states = np.stack([memory.session_state for memory in batch.memories])
+        inputs = network.session_inputs(session_states)
+        hidden = network.start_decoder(session_states, inputs)
+        return DecoderState(
+            DecodedBatch(contexts, inputs, sources), hidden, None, np.arange(contexts)
+        )
 
-    def select(self, state: HREDState, rows: Ids | slice) -> HREDState:
+    def select(self, state: DecoderState, rows: Ids | slice) -> DecoderState:
         """Some rows of a state; a row may be repeated."""
         return state.take(rows)
 
-    def advance(self, state: HREDState, parents: Ids, words: Ids) -> HREDState:
+
+class ArrayDecoder(HREDDecoder):
+    """HRED's decoder with NumPy."""
+
+    def __init__(self, network: HREDNetwork) -> None:
+        super().__init__(network)
+        self.vocabulary = network.vocabulary
+        self._output = OutputLayer(network.output_matrix, network.weights.get("output_bias"))
+
+    def advance(self, state: DecoderState, parents: Ids, words: Ids) -> DecoderState:
         """Prefixes with one more word each (Eq. 8); words outside V are read as unknown."""
         network, contexts = self._network, state.contexts[parents]
         read = np.where(words < len(network.vocabulary), words, UNKNOWN)
         session = state.batch.session_inputs.take(contexts)
         hidden = network.advance_decoder(state.hidden[parents], read, session)
-        return HREDState(state.batch, hidden, network.previous_words(read), contexts)
+        return DecoderState(state.batch, hidden, network.previous_words(read), contexts)
 
-    def predict(self, state: HREDState) -> Prediction:
+    def predict(self, state: DecoderState) -> Prediction:
         """The distribution of the next word of every row (Eq. 9 and 10)."""
         session = state.batch.session_inputs.take(state.contexts)
         omega = self._network.output_vector(state.hidden, state.previous, session)

@@ -30,11 +30,6 @@ class Relation(StrEnum):
     REPLACES = "replaces"
     NEW = "new"
 
-    @property
-    def horizontal(self) -> bool:
-        """Whether terms are only added or only dropped."""
-        return self in (Relation.ADDS, Relation.DROPS)
-
 
 GROUPS: dict[Relation, Group] = {
     Relation.ADDS: "refine",
@@ -108,19 +103,17 @@ class Priors:
         priors = {text: prior for text in wanted if (prior := self._kept.get(text)) is not None}
         missing = [text for text in wanted if text not in priors]
         if missing:
-            new = {query.text: self._prior(query) for query in self._score(missing)}
+            new = {
+                query.text: query.log_likelihood - self._unknown * len(query.unknown)
+                for query in self._score(missing)
+            }
             priors |= new
-            self._keep(new)
+            with self._keeping:
+                known = ((text, prior) for text, prior in new.items() if text in self._known)
+                self._kept.update(known)
+                while len(self._kept) > _KEPT:
+                    self._kept.popitem(last=False)
         return priors
-
-    def _keep(self, new: dict[str, float]) -> None:
-        with self._keeping:
-            self._kept.update((text, prior) for text, prior in new.items() if text in self._known)
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-
-    def _prior(self, scored: ScoredQuery) -> float:
-        return scored.log_likelihood - self._unknown * len(scored.unknown)
 
 
 def rank(
@@ -177,7 +170,7 @@ Doubles = NDArray[np.float64]
 
 
 def diversify(values: Doubles, vectors: Doubles, count: int, diversity: float) -> list[int]:
-    """The places of `count` entries in the order chosen; `values` best first, vectors (n, d)."""
+    """The indices of `count` entries in the order chosen; `values` best first, vectors (n, d)."""
     relevance = _scaled(values)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.maximum(lengths, 1e-12)

@@ -6,16 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate, islice
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary, finalize
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nextquery.guard.guard import Reason
-from nextquery.inference.context import ContextBatch, Floats
+from nextquery.inference.context import Floats
 from nextquery.inference.decoder import ALL, BestWords, Ended, Ids, Prediction, SearchStart
-from nextquery.inference.hred_network import HREDMemory, HREDNetwork, HREDState, SessionInputs
+from nextquery.inference.hred_network import DecodedBatch, DecoderState, HREDDecoder, HREDNetwork
 from nextquery.inference.native import (
     ContextsRecord,
     DecoderRecord,
@@ -27,7 +27,7 @@ from nextquery.inference.native import (
     aligned,
     page_out,
 )
-from nextquery.inference.output import BLOCK, CopySources, output_bias
+from nextquery.inference.output import BLOCK, output_bias
 from nextquery.inference.rules import BlockedWords, ContextRules, Flags, Totals, VocabularyRules
 from nextquery.inference.settings import DecodeConfig, Mode
 from nextquery.inference.weights import Weights
@@ -368,21 +368,17 @@ class PackedWeights:
             "output_vectors": self._keep(np.ascontiguousarray(self._output_matrix)),
             "added": self._keep(self._bias),
         }
-        copying = self._copying() if "copying.query.weight" in self.weights else {}
-        return fields | self._recurrence() | copying
+        if "copying.query.weight" in self.weights:
+            weights = self.weights
+            gate = np.concatenate([weights["copying.gate.weight"][0], weights["copying.gate.bias"]])
+            fields["attention_query"] = self._packed(weights["copying.query.weight"])
+            fields["attention_output"] = self._packed(weights["copying.output.weight"])
+            fields["copy_gate"] = self._keep(gate)
+        return fields | self._recurrence()
 
     def _recurrence(self) -> dict[str, int]:
         """The fields of a recurrent decoder; without them the caller makes the states."""
         return {}
-
-    def _copying(self) -> dict[str, int]:
-        weights = self.weights
-        gate = np.concatenate([weights["copying.gate.weight"][0], weights["copying.gate.bias"]])
-        return {
-            "attention_query": self._packed(weights["copying.query.weight"]),
-            "attention_output": self._packed(weights["copying.output.weight"]),
-            "copy_gate": self._keep(gate),
-        }
 
     @cached_property
     def _exact(self) -> dict[str, int]:
@@ -435,41 +431,7 @@ class PackedHRED(PackedWeights):
         }
 
 
-class DecodedBatch(Protocol):
-    """What the kernels read of the contexts of a batch."""
-
-    contexts: int
-    session_inputs: SessionInputs
-    sources: CopySources | None
-    record: ctypes.Structure | None
-    """The same for the kernels, made when they need it."""
-
-
-class DecodedState(Protocol):
-    """What the kernels read of a decoder's state."""
-
-    @property
-    def batch(self) -> DecodedBatch:
-        """The contexts."""
-        ...
-
-    @property
-    def hidden(self) -> Floats:
-        """(rows, d_h)."""
-        ...
-
-    @property
-    def previous(self) -> Floats | None:
-        """(rows, d_e): of the last words; None before the first."""
-        ...
-
-    @property
-    def contexts(self) -> Ids:
-        """(rows,): the context of each row, ascending."""
-        ...
-
-
-CompiledState = TypeVar("CompiledState", bound=DecodedState)
+CompiledState = TypeVar("CompiledState", bound=DecoderState)
 
 
 class NativePrediction(Prediction):
@@ -479,10 +441,16 @@ class NativePrediction(Prediction):
         self.rows = rows = len(contexts)
         self._decoder, self._batch, self._contexts = decoder, batch, contexts
         copied = 0 if batch.sources is None else batch.sources.table.most
-        width, size = decoder.packed.width, decoder.packed.word_size
-        sizes = (rows * width // BLOCK, rows * size, rows, rows * copied, rows)
+        packed = decoder.packed
+        blocks, omega = rows * packed.width // BLOCK, rows * packed.word_size
+        sizes = (blocks, omega, rows, rows * copied, rows)
         starts = (0, *accumulate(sizes))
-        self._buffer = _take_buffer(decoder.buffers, starts[-1])
+        size = starts[-1]
+        try:
+            buffer = decoder.buffers.pop()  # one that was used before
+        except IndexError:
+            buffer = aligned(size, np.float32)
+        self._buffer = buffer if len(buffer) >= size else aligned(size + size // 4, np.float32)
         addresses = (address(self._buffer) + 4 * start for start in starts)
         self._record = PredictionRecord(rows, address(contexts), *islice(addresses, len(sizes)))
         self.record = ctypes.byref(self._record)
@@ -524,6 +492,7 @@ class CompiledDecoder(ABC, Generic[CompiledState]):
 
     def __init__(self, packed: PackedWeights, mode: Mode) -> None:
         self.packed = packed
+        self.vocabulary = packed.vocabulary
         self.library = packed.library
         self.fast = int(mode == "fast")
         self.buffers: list[Floats] = []
@@ -532,19 +501,6 @@ class CompiledDecoder(ABC, Generic[CompiledState]):
         self._rules = RulesCache(packed.library)
         sizes = (packed.width // BLOCK, packed.word_size, packed.state_size)
         self.workspaces = Workspaces(ModelSizes(*sizes))
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The words that it predicts."""
-        return self.packed.vocabulary
-
-    @abstractmethod
-    def start(self, batch: ContextBatch[Any]) -> CompiledState:
-        """The empty prefix of every context."""
-
-    @abstractmethod
-    def select(self, state: CompiledState, rows: Ids | slice) -> CompiledState:
-        """Some rows of a state; a row may be repeated."""
 
     @abstractmethod
     def advance(self, state: CompiledState, parents: Ids, words: Ids) -> CompiledState:
@@ -571,26 +527,35 @@ class CompiledDecoder(ABC, Generic[CompiledState]):
     def contexts(self, batch: DecodedBatch) -> Any:
         """The record of a batch, made once."""
         if batch.record is None:
-            batch.record = _contexts_record(batch)
+            step, output = batch.session_inputs
+            fields = {
+                "contexts": batch.contexts,
+                "step_inputs": 0 if step is None else address(step),
+                "output_inputs": 0 if output is None else address(output),
+            }
+            if (sources := batch.sources) is not None:
+                fields |= {
+                    "first_source": address(sources.first),
+                    "source_states": address(sources.states),
+                    "source_keys": address(sources.keys),
+                    "source_scores": address(sources.age_scores),
+                    "source_columns": address(sources.columns),
+                    "first_copied": address(sources.table.first),
+                    "copied_words": address(sources.table.words),
+                    "most_copied": sources.table.most,
+                }
+            batch.record = ContextsRecord(**fields)
         return ctypes.byref(batch.record)
 
 
-class NativeDecoder(CompiledDecoder[HREDState]):
+class NativeDecoder(HREDDecoder, CompiledDecoder[DecoderState]):
     """HRED's decoder with compiled kernels: 5 to 20 times as fast as NumPy's."""
 
     def __init__(self, packed: PackedHRED, mode: Mode) -> None:
-        super().__init__(packed, mode)
-        self._network = packed.network
+        HREDDecoder.__init__(self, packed.network)
+        CompiledDecoder.__init__(self, packed, mode)
 
-    def start(self, batch: ContextBatch[HREDMemory]) -> HREDState:
-        """The empty prefix of every context (Eq. 7)."""
-        return HREDState.start(self._network, batch)
-
-    def select(self, state: HREDState, rows: Ids | slice) -> HREDState:
-        """Some rows of a state; a row may be repeated."""
-        return state.take(rows)
-
-    def advance(self, state: HREDState, parents: Ids, words: Ids) -> HREDState:
+    def advance(self, state: DecoderState, parents: Ids, words: Ids) -> DecoderState:
         """Prefixes with one more word each (Eq. 8); words outside V are read as unknown."""
         config, rows = self._network.config, len(words)
         read = np.where(words < len(self.vocabulary), words, UNKNOWN)
@@ -601,34 +566,4 @@ class NativeDecoder(CompiledDecoder[HREDState]):
         self.library.advance(
             self.record, self.contexts(state.batch), rows, *(address(array) for array in arrays)
         )
-        return HREDState(state.batch, hidden, previous, contexts)
-
-
-def _contexts_record(batch: DecodedBatch) -> ctypes.Structure:
-    step, output = batch.session_inputs
-    fields = {
-        "contexts": batch.contexts,
-        "step_inputs": 0 if step is None else address(step),
-        "output_inputs": 0 if output is None else address(output),
-    }
-    if (sources := batch.sources) is not None:
-        fields |= {
-            "first_source": address(sources.first),
-            "source_states": address(sources.states),
-            "source_keys": address(sources.keys),
-            "source_scores": address(sources.age_scores),
-            "source_columns": address(sources.columns),
-            "first_copied": address(sources.table.first),
-            "copied_words": address(sources.table.words),
-            "most_copied": sources.table.most,
-        }
-    return ContextsRecord(**fields)
-
-
-def _take_buffer(free: list[Floats], size: int) -> Floats:
-    """A buffer of at least `size` numbers, one that was used before if there is one."""
-    try:
-        buffer = free.pop()
-    except IndexError:
-        return aligned(size, np.float32)
-    return buffer if len(buffer) >= size else aligned(size + size // 4, np.float32)
+        return DecoderState(state.batch, hidden, previous, contexts)

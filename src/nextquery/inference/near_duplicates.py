@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from functools import cache
-from typing import Any
 
 from nextquery.normalise import cache_short_texts
 
@@ -41,7 +39,7 @@ _SCRIPTS = tuple(
 
 
 def fold(texts: Iterable[str], language: str = AUTO) -> list[int]:
-    """The places of those texts that are not near-copies of an earlier one."""
+    """The indices of those texts that are not near-copies of an earlier one."""
     seen: set[tuple[str, ...]] = set()
     first_indices = []
     for index, text in enumerate(texts):
@@ -67,7 +65,11 @@ def folding_key(text: str, language: str = AUTO) -> tuple[str, ...]:
     content = [word for word in words if word not in stop_words] or words
     if language == ENGLISH:
         return tuple(sorted({_singular(word) for word in content}))
-    return tuple(sorted(set(_stems(language, content))))
+    import Stemmer  # not loaded where every text is English
+
+    # A stemmer of its own for each call is cheap, and one for all threads would not be safe.
+    stems: list[str] = Stemmer.Stemmer(language, 0).stemWords(content)
+    return tuple(sorted(set(stems)))
 
 
 def content_words(text: str) -> list[str]:
@@ -83,7 +85,7 @@ def detect_language(text: str) -> str:
     >>> [detect_language(text) for text in ("отели москвы", "schuhe für kinder", "paris")]
     ['russian', 'german', 'english']
     """
-    if text.isascii() and not _is_foreign(text):
+    if text.isascii() and _FOREIGN.isdisjoint(text.split()):
         return ENGLISH
     for script, language in _SCRIPTS:
         if script.search(text):
@@ -102,25 +104,6 @@ def languages() -> tuple[str, ...]:
     import Stemmer
 
     return (AUTO, *sorted(Stemmer.algorithms()))
-
-
-def _is_foreign(text: str) -> bool:
-    """Whether an ASCII text has a stop word that is not English."""
-    return not _FOREIGN.isdisjoint(text.split())
-
-
-def _stems(language: str, words: list[str]) -> list[str]:
-    # A stemmer of its own for each call is cheap, and one for all threads would not be safe.
-    stemmer = _stemmer_class()(language, 0)
-    stems: list[str] = stemmer.stemWords(words)
-    return stems
-
-
-@cache
-def _stemmer_class() -> Any:
-    import Stemmer  # not loaded where every text is English
-
-    return Stemmer.Stemmer
 
 
 def _singular(word: str) -> str:

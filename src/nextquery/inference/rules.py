@@ -326,11 +326,6 @@ class LivePrefixes:
         """How many words each has."""
         return int(self.words.shape[1])
 
-    @property
-    def last(self) -> Ids | None:
-        """(rows,): the last word of each; None if all are empty."""
-        return np.ascontiguousarray(self.words[:, -1]) if self.length else None
-
     def parts(self) -> Iterator[tuple[int, slice]]:
         """The contexts that have any, and their rows."""
         live_contexts = np.unique(self.contexts)

@@ -5,19 +5,19 @@ cost. The state of the decoder adds the cache of each prefix. `transformer_block
 blocks.
 """
 
-import ctypes
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
 from nextquery.artifacts import Artifact
 from nextquery.inference.context import ContextBatch, Floats
 from nextquery.inference.decoder import Decoder, Ids, Prediction, SearchStart
-from nextquery.inference.hred_network import SessionInputs
+from nextquery.inference.hred_network import DecodedBatch, DecoderState, SessionInputs
 from nextquery.inference.native import native_library
 from nextquery.inference.native_decoder import CompiledDecoder, PackedWeights
 from nextquery.inference.output import CopySources, OutputLayer, attend
@@ -40,42 +40,17 @@ class TransformerMemory:
     """The word states of each query (words, d), without the end of the query."""
 
 
-class TransformerBatch:
-    """What the decoder reads of the contexts of a batch, computed once."""
-
-    session_inputs = SessionInputs(None, None)
-
-    def __init__(self, memories: Sequence[TransformerMemory], sources: CopySources | None) -> None:
-        self.contexts = len(memories)
-        self.caches = [memory.cache for memory in memories]
-        self.sources = sources
-        self.record: ctypes.Structure | None = None
-        """The same for the compiled kernels, made when they need it."""
-
-
 @dataclass(frozen=True, eq=False)
-class TransformerState:
-    """The state of the decoder: one row per prefix, rows of one context together."""
+class TransformerState(DecoderState):
+    """The state of the decoder, with a key-value cache per prefix."""
 
-    batch: TransformerBatch
+    previous: Floats
     cache: Floats
     """(rows, words, layers, 2, d): of the words of each prefix."""
-    hidden: Floats
-    """(rows, d): the state after the last symbol."""
-    previous: Floats
-    """(rows, d_e): the vector of the last symbol."""
-    contexts: Ids
-    """(rows,): the context of each row, ascending."""
 
-    def take(self, rows: Ids | slice) -> "TransformerState":
+    def take(self, rows: Ids | slice) -> Self:
         """Some rows, in the given order."""
-        return TransformerState(
-            self.batch,
-            self.cache[rows],
-            self.hidden[rows],
-            self.previous[rows],
-            self.contexts[rows],
-        )
+        return replace(super().take(rows), cache=self.cache[rows])
 
 
 def weight_shapes(config: TransformerConfig, words: int) -> dict[str, Shape]:
@@ -115,6 +90,8 @@ class TransformerModel:
         self.config = config
         self.vocabulary = vocabulary
         self.weights = weights
+        self.copies = config.copying
+        self.query_size = config.model_size
         self._library = native_library() if compiled else None
         self.products = WeightProducts(weights, self._library)
         self.blocks = (
@@ -130,16 +107,6 @@ class TransformerModel:
     def from_pretrained(cls, folder: Path | str | Artifact) -> "TransformerModel":
         """Open a model folder; the weights stay in the file."""
         return read_network(folder, TRANSFORMER, TransformerConfig, weight_shapes, cls)
-
-    @property
-    def copies(self) -> bool:
-        """Whether it was trained with copying."""
-        return self.config.copying
-
-    @property
-    def query_size(self) -> int:
-        """Numbers in a query vector: d."""
-        return self.config.model_size
 
     @cached_property
     def _packed(self) -> PackedWeights | None:
@@ -237,11 +204,11 @@ class TransformerDecoder:
         shape = (rows, 0, model.config.layers, 2, model.config.model_size)
         sources = CopySources.of(model.weights, model.products, batch) if model.copies else None
         return TransformerState(
-            batch=TransformerBatch(memories, sources),
-            cache=np.zeros(shape, dtype=np.float32),
+            DecodedBatch(rows, SessionInputs(None, None), sources, [m.cache for m in memories]),
             hidden=np.stack([memory.last for memory in memories]),
             previous=np.repeat(model.word_vectors()[[END_OF_QUERY]], rows, axis=0),
             contexts=np.arange(rows),
+            cache=np.zeros(shape, dtype=np.float32),
         )
 
     def select(self, state: TransformerState, rows: Ids | slice) -> TransformerState:
@@ -258,7 +225,7 @@ class TransformerDecoder:
         cache[:, :length] = state.cache[parents]
         hidden = model.blocks.extend(read, state.batch.caches, contexts, cache)
         previous = model.word_vectors()[read]
-        return TransformerState(state.batch, cache, hidden, previous, contexts)
+        return TransformerState(state.batch, hidden, previous, contexts, cache)
 
 
 class TransformerNativeDecoder(TransformerDecoder, CompiledDecoder[TransformerState]):
@@ -274,12 +241,8 @@ class TransformerArrayDecoder(TransformerDecoder):
 
     def __init__(self, model: TransformerModel) -> None:
         super().__init__(model)
+        self.vocabulary = model.vocabulary
         self._output = OutputLayer(model.word_vectors(), None)
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The words that it predicts."""
-        return self._model.vocabulary
 
     def predict(self, state: TransformerState) -> Prediction:
         """The distribution of the next word of every row."""

@@ -8,7 +8,7 @@ import json
 import mmap
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,11 +124,13 @@ def read_weights(file: Path, shapes: Mapping[str, Shape], shown: Path) -> dict[s
     try:
         with safe_open(file, "numpy"):  # checks the header against the file
             pass
-        header, start = _header(file)
         with file.open("rb") as stream:
+            start = 8 + int.from_bytes(stream.read(8), "little")
+            header = json.loads(stream.read(start - 8))
             content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
     except (SafetensorError, OSError, ValueError) as error:
         raise ArtifactError(f"{shown}: cannot be read as safetensors ({error})") from None
+    header.pop("__metadata__", None)
     stored = {name: (tuple(tensor["shape"]), tensor["dtype"]) for name, tensor in header.items()}
     if stored != {name: (shape, "F32") for name, shape in shapes.items()}:
         raise ArtifactError(f"{shown}: its tensors do not fit the configuration in the manifest")
@@ -138,15 +140,6 @@ def read_weights(file: Path, shapes: Mapping[str, Shape], shown: Path) -> dict[s
         ).reshape(shape)
         for name, shape in shapes.items()
     }
-
-
-def _header(file: Path) -> tuple[dict[str, Any], int]:
-    """What a safetensors file says of its tensors, and where their numbers begin."""
-    with file.open("rb") as stream:
-        length = int.from_bytes(stream.read(8), "little")
-        header = json.loads(stream.read(length))
-    header.pop("__metadata__", None)
-    return header, 8 + length
 
 
 def check_finite(weights: Weights) -> None:

@@ -14,7 +14,7 @@ import torch
 
 from nextquery.errors import InputError
 from nextquery.inference.context import ContextBatch, ContextLimits, SessionVocabulary
-from nextquery.inference.hred_network import HREDMemory, HREDState, sigmoid
+from nextquery.inference.hred_network import DecoderState, HREDMemory, sigmoid
 from nextquery.inference.native import native_library
 from nextquery.inference.output import CopySources
 from nextquery.inference.predictor import Predictor
@@ -148,7 +148,7 @@ CONTEXTS = [["w1 w2 zebra", "w1 gnu"], [], ["w5 w6 w5 w7 yak w8"], ["w9"]]
 
 def stepped(
     predictor: Predictor, contexts: Sequence[Sequence[str]]
-) -> tuple[ContextBatch[HREDMemory], HREDState, list[int]]:
+) -> tuple[ContextBatch[HREDMemory], DecoderState, list[int]]:
     """The batch of some contexts, prefixes of one word, two a context, and these words."""
     decoder = predictor.decoder("exact")
     batch = ContextBatch(predictor.model.vocabulary, predictor.encoder.encode_many(contexts))
@@ -161,7 +161,7 @@ def stepped(
 def reference(
     model: HRED,
     batch: ContextBatch[HREDMemory],
-    prefixes: HREDState,
+    prefixes: DecoderState,
     words: Sequence[int],
     row: int,
 ) -> torch.Tensor:

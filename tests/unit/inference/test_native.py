@@ -18,7 +18,7 @@ from nextquery.cli.main import app
 from nextquery.inference import native
 from nextquery.inference.context import ContextBatch
 from nextquery.inference.decoder import Prediction
-from nextquery.inference.hred_network import HREDState
+from nextquery.inference.hred_network import DecoderState
 from nextquery.inference.native import Library, address, load_native, native_library
 from nextquery.inference.native_decoder import NativeDecoder
 from nextquery.inference.predictor import Predictor
@@ -211,8 +211,8 @@ SETS_AND_FORMS = [
 """Every form with the best instruction set (None), two forms with the others."""
 
 
-def stepped(predictor: Predictor, mode: Mode, prefixes: int) -> tuple[HREDState, Prediction]:
-    """HREDState of one word, some of each context, and what comes next."""
+def stepped(predictor: Predictor, mode: Mode, prefixes: int) -> tuple[DecoderState, Prediction]:
+    """Prefixes of one word, some of each context, and what comes next."""
     decoder = predictor.decoder(mode)
     batch = ContextBatch(predictor.model.vocabulary, predictor.encoder.encode_many(CONTEXTS))
     rows = np.arange(len(CONTEXTS)).repeat(prefixes)
