@@ -38,7 +38,7 @@ from nextquery.text.batching import cut
 from nextquery.text.corpus import EncodedSessions
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, SPECIAL, Vocabulary
 from nextquery.training.optimiser import Optimiser
-from nextquery.training.trainer import Feed, Order, TrainingStep
+from nextquery.training.trainer import Feed, TrainingStep
 
 SIZES = {"small": (20_000, 128, 256, 384), "paper": (90_000, 300, 1000, 1500)}
 HEAD_AND_SAMPLED = {"small": (1000, 2000), "paper": (2000, 4000)}
@@ -172,7 +172,7 @@ def _packed(
     likelihood = SessionLikelihood(model, chunk=256)
     optimiser = Optimiser(likelihood, "adam", 1e-3)
     sampler = CandidateSampler(corpus.word_counts(), *HEAD_AND_SAMPLED[size])
-    feed = Feed(corpus, Order(1, BATCH_WORDS[size]), sampler)
+    feed = Feed(corpus, 1, BATCH_WORDS[size], sampler=sampler)
     batches = feed.epoch(0)[: steps + WARM_UP]
     done, needed, clock = 0, 0.0, Clock()
     for number, step in enumerate(feed.steps(batches, 0, 1)):

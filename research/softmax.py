@@ -18,7 +18,7 @@ from typing import Any
 from bench import train as bench
 from nextquery.model.likelihood import CandidateSampler, SessionLikelihood
 from nextquery.training.optimiser import Optimiser
-from nextquery.training.trainer import Feed, Order
+from nextquery.training.trainer import Feed
 from research.commands import make, save
 from research.reproduction import measure, read_time
 
@@ -95,7 +95,7 @@ def step_at_papers_size(loss: str, steps: int = 3) -> dict[str, float]:
     likelihood = SessionLikelihood(model, chunk=256)
     optimiser = Optimiser(likelihood, "graves", 1e-4)
     sampler = CandidateSampler(corpus.word_counts(), 2000, 4000) if sampled else None
-    feed = Feed(corpus, Order(1, 1024), sampler)
+    feed = Feed(corpus, 1, 1024, sampler=sampler)
     started = 0.0
     for number, step in enumerate(feed.steps(feed.epoch(0)[: steps + WARM_UP], 0, 1)):
         if number == WARM_UP:

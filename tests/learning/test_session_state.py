@@ -29,7 +29,7 @@ from nextquery.text.corpus import SessionLimits, encode_sessions
 from nextquery.text.vocabulary import Vocabulary
 from nextquery.training.checkpoint import CheckpointFolder
 from nextquery.training.distributed import Processes
-from nextquery.training.trainer import Feed, Order, Trainer
+from nextquery.training.trainer import Feed, Trainer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -79,7 +79,7 @@ def learn(folder: Path, epochs: int, *, shuffled: bool) -> IntentResult:
     Trainer(
         SessionLikelihood(model, train.chunk),
         train,
-        Feed(corpora[0], Order(train.seed, train.batch_words)),
+        Feed(corpora[0], train.seed, train.batch_words),
         corpora[1],
         CheckpointFolder(folder / "checkpoints", {}),
         Processes(0, 1, torch.device("cpu")),

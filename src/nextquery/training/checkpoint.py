@@ -11,7 +11,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -59,15 +59,6 @@ class Position:
     loss_sum: float = 0.0
     """Since the last report."""
     loss_words: int = 0
-
-    @property
-    def epochs_begun(self) -> int:
-        """The epochs that were trained in, the last perhaps in part, as `metrics.jsonl` counts."""
-        return self.epoch + (self.batch > 0)
-
-    def after(self, **changes: Any) -> "Position":
-        """The position with some numbers changed."""
-        return replace(self, **changes)
 
 
 @dataclass(frozen=True)
@@ -117,7 +108,12 @@ class CheckpointFolder:
                 save_file(optimiser, partial / OPTIMISER)
                 write_text(partial / RUN, json.dumps(run, indent=2) + "\n")
         except (OSError, SafetensorError) as error:
-            raise TrainingError(self._write_failure(position.step, error)) from error
+            good = next((f"the last good one is {self.folder(kept)}" for kept in self.steps()), "")
+            raise TrainingError(
+                f"the checkpoint of step {position.step} could not be written to {self._path} "
+                f"({error}); {good or 'there is no earlier one'}; {advice(error)} and run again "
+                "with `resume`"
+            ) from error
         self._prune(position.best_step)
 
     def newest(self, warn: Callable[[str], None]) -> int:
@@ -147,7 +143,14 @@ class CheckpointFolder:
         """Read the checkpoint of a step, which must be of the same run."""
         path = self.folder(step)
         run = self._run(step)
-        _refuse_other_run(path, {**self._defaults, **run["identity"]}, self._identity)
+        stored = {**self._defaults, **run["identity"]}
+        for key, value in self._identity.items():
+            if stored.get(key) != value:
+                was, now = (json.dumps(side, sort_keys=True) for side in (stored.get(key), value))
+                raise ArtifactError(
+                    f"{path}: was trained with another {key} ({was}, now {now}); "
+                    "go back to it, or train a new model with another `out`"
+                )
         position = Position(**run["position"])
         return Checkpoint(position, load_file(path / WEIGHTS), load_file(path / OPTIMISER))
 
@@ -186,13 +189,6 @@ class CheckpointFolder:
             if step not in steps_to_keep:
                 _remove(self.folder(step))
 
-    def _write_failure(self, step: int, error: OSError | SafetensorError) -> str:
-        good = next((f"the last good one is {self.folder(kept)}" for kept in self.steps()), "")
-        return (
-            f"the checkpoint of step {step} could not be written to {self._path} ({error}); "
-            f"{good or 'there is no earlier one'}; {advice(error)} and run again with `resume`"
-        )
-
 
 def advice(error: OSError | SafetensorError) -> str:
     """What to do about an error of the disk.
@@ -213,13 +209,3 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink()
-
-
-def _refuse_other_run(path: Path, stored: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    for key, value in given.items():
-        if stored.get(key) != value:
-            was, now = (json.dumps(side, sort_keys=True) for side in (stored.get(key), value))
-            raise ArtifactError(
-                f"{path}: was trained with another {key} ({was}, now {now}); "
-                "go back to it, or train a new model with another `out`"
-            )

@@ -86,7 +86,13 @@ def choose_sessions(
     continuation: Continuation, data: PreparedData, sessions: EncodedSessions, seed: int
 ) -> Chosen:
     """The sessions that are new since the earlier model, and some of the older ones."""
-    new = _are_new(continuation, data, sessions)
+    if continuation.until is None:
+        raise ArtifactError(
+            f"{continuation.path}: does not say which days it was trained on; train a new model"
+        )
+    later = data.session_rows("background").filter(pl.col("time") > continuation.until)
+    new_ids = later.select("session").unique().collect()["session"].to_numpy()
+    new = np.isin(np.asarray(sessions.ids), new_ids)
     old = np.flatnonzero(~new)
     replayed = len(old) if not new.any() else round(continuation.replay * int(new.sum()))
     drawn = np.random.default_rng((seed, 3)).permutation(old)[:replayed]
@@ -98,18 +104,6 @@ def choose_sessions(
         ids=sessions.ids[session_indices],
     )
     return Chosen(chosen, int(new.sum()), len(drawn), sessions)
-
-
-def _are_new(
-    continuation: Continuation, data: PreparedData, sessions: EncodedSessions
-) -> NDArray[np.bool_]:
-    if continuation.until is None:
-        raise ArtifactError(
-            f"{continuation.path}: does not say which days it was trained on; train a new model"
-        )
-    later = data.session_rows("background").filter(pl.col("time") > continuation.until)
-    ids = later.select("session").unique().collect()["session"].to_numpy()
-    return np.isin(np.asarray(sessions.ids), ids)
 
 
 @torch.no_grad()
@@ -127,7 +121,9 @@ def take_weights(model: SessionModel, earlier: SessionModel, sessions: EncodedSe
     new = new[new != UNKNOWN]
     similar = similar_words(sessions, new)
     earlier_weights = dict(earlier.named_parameters())
-    tables = _word_tables(model)
+    tables = {"word_vectors.weight", "output_vectors.weight", "output_bias"}  # a row per word
+    if isinstance(model, HRED) and not model.config.factored:
+        tables |= {f"{name}.matrix.weight" for name in WORD_PROJECTIONS}
     for name, parameter in model.named_parameters():
         source = earlier_weights.get(name)
         if source is None and name.startswith("usefulness."):
@@ -205,14 +201,6 @@ def _contexts(
         words[is_new_context] * (2 * symbols) + contexts[is_new_context], return_counts=True
     )
     return pairs // (2 * symbols), pairs % (2 * symbols), times
-
-
-def _word_tables(model: SessionModel) -> set[str]:
-    """The parameters with a row per word."""
-    tables = {"word_vectors.weight", "output_vectors.weight", "output_bias"}
-    if isinstance(model, HRED) and not model.config.factored:
-        tables |= {f"{name}.matrix.weight" for name in WORD_PROJECTIONS}
-    return tables
 
 
 def describe(entry: Mapping[str, Any] | None) -> str:

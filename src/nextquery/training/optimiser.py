@@ -21,7 +21,25 @@ _BLOCK = 1 << 16
 """Numbers that are updated at a time."""
 
 
-class RMSProp(Optimizer):
+class _PerParameter(Optimizer):
+    """Updates the parameters, or the rows of them, that have a gradient."""
+
+    def __init__(self, parameters: Iterable[Tensor], rate: float) -> None:
+        super().__init__(parameters, {"lr": rate})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Update every parameter that has a gradient."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._update(parameter, parameter.grad, group["lr"])
+
+    def _update(self, parameter: Tensor, gradient: Tensor, rate: float) -> None:
+        raise NotImplementedError
+
+
+class RMSProp(_PerParameter):
     """RMSProp, centred, with momentum; its constant inside the root as in Graves (2013), or not.
 
         n = .95 n + .05 g^2,  m = .95 m + .05 g,  v = .9 v + g / sqrt(n - m^2 + .0001)
@@ -32,16 +50,8 @@ class RMSProp(Optimizer):
     """
 
     def __init__(self, parameters: Iterable[Tensor], rate: float, *, inside: bool) -> None:
-        super().__init__(parameters, {"lr": rate})
+        super().__init__(parameters, rate)
         self._inside = inside
-
-    @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Update the parameters, or the rows of them, that have a gradient."""
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._update(parameter, parameter.grad, group["lr"])
 
     def _update(self, parameter: Tensor, gradient: Tensor, rate: float) -> None:
         state = self.state[parameter]
@@ -73,24 +83,14 @@ class RMSProp(Optimizer):
         return velocity.mul_(MOMENTUM).addcdiv_(gradient, spread)
 
 
-class RowAdam(Optimizer):
+class RowAdam(_PerParameter):
     """Adam for sparse gradients, of which only the rows that they have are updated.
 
     The numbers of PyTorch's SparseAdam, which makes a sparse matrix of every intermediate result.
     """
 
-    def __init__(self, parameters: Iterable[Tensor], rate: float) -> None:
-        super().__init__(parameters, {"lr": rate})
-
-    @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Update the rows of the parameters that have a gradient."""
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._update(parameter, parameter.grad.coalesce(), group["lr"])
-
     def _update(self, parameter: Tensor, gradient: Tensor, rate: float) -> None:
+        gradient = gradient.coalesce()
         state = self.state[parameter]
         if not state:
             state["step"] = 0
@@ -123,10 +123,13 @@ class Optimiser:
         }
         dense = [parameter for parameter in module.parameters() if id(parameter) not in sparse]
         self._parameters = list(module.parameters())
-        self._parts: list[Optimizer] = [_dense(kind, dense, rate)]
+        adam = kind == "adam"
+        self._parts: list[Optimizer] = [
+            Adam(dense, rate, fused=True) if adam else _rms(kind, dense, rate)
+        ]
         if sparse:
             rows = list(sparse.values())
-            self._parts.append(RowAdam(rows, rate) if kind == "adam" else _rms(kind, rows, rate))
+            self._parts.append(RowAdam(rows, rate) if adam else _rms(kind, rows, rate))
 
     def clear(self) -> None:
         """Forget the gradients."""
@@ -176,12 +179,6 @@ class Optimiser:
                     plain = name == "step" and isinstance(part, RowAdam)
                     state.setdefault(int(number), {})[name] = int(value) if plain else value
             part.load_state_dict({**part.state_dict(), "state": state})
-
-
-def _dense(kind: str, parameters: list[nn.Parameter], rate: float) -> Optimizer:
-    if kind == "adam":
-        return Adam(parameters, rate, fused=True)
-    return _rms(kind, parameters, rate)
 
 
 def _rms(kind: str, parameters: Iterable[Tensor], rate: float) -> RMSProp:

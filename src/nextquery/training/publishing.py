@@ -13,7 +13,7 @@ from nextquery.guard.tables import write_tables
 from nextquery.logs.data_folder import PreparedData, continued_entry, data_entry, describe_forgotten
 from nextquery.model.likelihood import NETWORKS, SessionModel
 from nextquery.model.settings import KIND, RunConfig
-from nextquery.training.continuing import describe
+from nextquery.training.continuing import Chosen, Continuation, describe
 from nextquery.training.trainer import EVENTS, METRICS, Perplexity, UsefulnessLoss, read_metrics
 
 CARD, CURVE = "README.md", "training.png"
@@ -42,17 +42,11 @@ class RunFacts:
 
     def entries(self) -> dict[str, Any]:
         """The facts as manifest keys."""
-        return {
-            "steps": self.steps,
-            "epochs": self.epochs,
-            "best_step": self.best_step,
-            "words": self.words,
+        plain = vars(self).copy()
+        del plain["perplexity"], plain["usefulness"]
+        entries = {
+            **plain,
             "seconds": round(self.seconds, 1),
-            "peak_memory_bytes": self.peak_memory_bytes,
-            "processes": self.processes,
-            "threads": self.threads,
-            "device": self.device,
-            "run": self.run,
             "validation_nll": self.perplexity[None].nll,
             "validation_perplexity": self.perplexity[None].perplexity,
             "validation_perplexity_known": self.perplexity[None].known_perplexity,
@@ -60,32 +54,11 @@ class RunFacts:
                 _context(context): measured.perplexity
                 for context, measured in self.perplexity.items()
             },
-            **self._usefulness_entries(),
         }
-
-    def _usefulness_entries(self) -> dict[str, float]:
-        if self.usefulness is None:
-            return {}
-        return {
-            "validation_usefulness_nll": self.usefulness.nll,
-            "validation_usefulness_share_nll": self.usefulness.share_nll,
-        }
-
-
-@dataclass(frozen=True)
-class Earlier:
-    """The model that training continued."""
-
-    manifest: Mapping[str, Any]
-    run: str
-    new: int
-    """Sessions of an epoch that it had not seen."""
-    replayed: int
-    """Sessions of an epoch that it had."""
-
-    def entries(self) -> dict[str, Any]:
-        """The facts as manifest keys."""
-        return {"run": self.run, "new": self.new, "replayed": self.replayed}
+        if self.usefulness is not None:
+            entries["validation_usefulness_nll"] = self.usefulness.nll
+            entries["validation_usefulness_share_nll"] = self.usefulness.share_nll
+        return entries
 
 
 def publish_model(
@@ -95,18 +68,20 @@ def publish_model(
     data: PreparedData,
     run: Path,
     facts: RunFacts,
-    earlier: Earlier | None = None,
+    continuation: Continuation | None,
+    chosen: Chosen | None,
 ) -> None:
     """Make the model folder at `out` from the model and what the folder `run` gathered."""
-    settings = config.model_dump(by_alias=True)
     entries = {
         **model.manifest_entries(),
-        "settings": settings,
+        "settings": config.model_dump(by_alias=True),
         "training": facts.entries(),
-        "data": data_entry(data) if earlier is None else continued_entry(data, earlier.manifest),
+        "data": data_entry(data),
     }
-    if earlier is not None:
-        entries["earlier"] = earlier.entries()
+    if continuation is not None and chosen is not None:
+        entries["data"] = continued_entry(data, continuation.manifest)
+        sessions = {"new": chosen.new, "replayed": chosen.replayed}
+        entries["earlier"] = {"run": continuation.run, **sessions}
     with publish(out, model.kind, entries) as partial:
         model.write_files(partial)
         write_tables(data, partial)

@@ -38,11 +38,9 @@ from nextquery.text.vocabulary import SPECIAL, Vocabulary
 from nextquery.training.checkpoint import CheckpointFolder, Position, advice
 from nextquery.training.continuing import Chosen, Continuation, choose_sessions, take_weights
 from nextquery.training.distributed import Processes
-from nextquery.training.publishing import Earlier, RunFacts, publish_model
+from nextquery.training.publishing import RunFacts, publish_model
 from nextquery.training.trainer import (
     Feed,
-    Order,
-    Perplexity,
     StopListener,
     Trainer,
     TrainingLog,
@@ -185,7 +183,10 @@ def train(
 
     With `continuation` it continues from an earlier model, with the sessions that are new since.
     """
-    check(data, out, processes, resume)
+    if processes.leads:
+        check_folders(out, resume=resume)
+        data.artifact.verify()
+    processes.agree(0)  # no process writes before the leading one has looked
     run = Run(data, out, config, processes, continuation)
     claim = claimed(run.folder) if processes.leads else nullcontext()
     with _disk_errors(out), _memory_errors(), claim:
@@ -194,14 +195,6 @@ def train(
         if signal:
             return Outcome(trainer.position, None, signal)
         return Outcome(trainer.position, run.publish(trainer, validation), 0)
-
-
-def check(data: PreparedData, out: Path, processes: Processes, resume: bool) -> None:
-    """Refuse what cannot go well, before anything is written."""
-    if processes.leads:
-        check_folders(out, resume=resume)
-        data.artifact.verify()
-    processes.agree(0)  # no process writes before the leading one has looked
 
 
 class Run:
@@ -251,7 +244,13 @@ class Run:
             trainer.restore(self._checkpoints.load(step))
             say(f"resuming after step {step}, epoch {trainer.position.epoch + 1}")
         elif self._continuation is not None:
-            self._continue_from(model, self._continuation, say)
+            chosen, earlier = self._chosen, self._continuation.path
+            assert chosen is not None
+            new = take_weights(model, open_model(earlier), chosen.background)
+            say(
+                f"continuing from {earlier}: {chosen.new:,} new sessions, "
+                f"{chosen.replayed:,} older ones, {new:,} new words"
+            )
         elif config.word_vectors:
             _begin_with(model, Path(config.word_vectors), say)
         if self._processes.leads:
@@ -279,13 +278,34 @@ class Run:
             context: measure(trainer.likelihood, validation, processes, context)
             for context in CONTEXTS
         }
-        useful = measure_usefulness(trainer.likelihood, validation, processes)
-        facts = _facts(trainer.position, contexts, processes, self._id)
-        facts = replace(facts, usefulness=useful)
+        position = trainer.position
+        # Kilobytes on Linux, bytes on macOS.
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        facts = RunFacts(
+            steps=position.step,
+            # The last perhaps in part, as `metrics.jsonl` counts.
+            epochs=position.epoch + (position.batch > 0),
+            best_step=position.best_step,
+            words=position.words,
+            seconds=position.seconds,
+            peak_memory_bytes=peak if sys.platform == "darwin" else peak * 1024,
+            processes=processes.count,
+            threads=torch.get_num_threads(),
+            device=str(processes.device),
+            run=self._id,
+            perplexity=contexts,
+            usefulness=measure_usefulness(trainer.likelihood, validation, processes),
+        )
         if processes.leads:
-            model = trainer.likelihood.model
             publish_model(
-                self._out, model, self._config, self._data, self.folder, facts, self._earlier()
+                self._out,
+                trainer.likelihood.model,
+                self._config,
+                self._data,
+                self.folder,
+                facts,
+                self._continuation,
+                self._chosen,
             )
             remove(self.folder)
         processes.agree(0)  # no process ends before the folder is there
@@ -295,50 +315,26 @@ class Run:
         """Background and validation; every process reads for itself: they may share no disk."""
         limits = SessionLimits(self._config.train.max_queries, self._config.train.max_words)
         folder = self.folder / f"sessions-{self._processes.rank}"
-        background, validation = (
-            self._with_use(
-                encode_sessions(
-                    self._data.sessions(split),
-                    self._vocabulary,
-                    limits,
-                    folder / split,
-                    getattr(self._config.model, "character_ngrams", 0),
-                ),
-                split,
+        encoded = []
+        for split in ("background", "validation"):
+            sessions = encode_sessions(
+                self._data.sessions(split),
+                self._vocabulary,
+                limits,
+                folder / split,
+                getattr(self._config.model, "character_ngrams", 0),
             )
-            for split in ("background", "validation")
-        )
+            if self._config.train.usefulness_weight:
+                queries = len(sessions.query_starts) - 1
+                useful = np.fromiter(usefulness(self._data, split), np.float32, queries)
+                sessions = replace(sessions, useful=useful)
+            encoded.append(sessions)
+        background, validation = encoded
         if self._continuation is not None:
             seed = self._config.train.seed
             self._chosen = choose_sessions(self._continuation, self._data, background, seed)
             background = self._chosen.sessions
         return background, validation
-
-    def _continue_from(
-        self, model: SessionModel, continuation: Continuation, say: Callable[[str], None]
-    ) -> None:
-        """Begin with the weights of the earlier model."""
-        assert self._chosen is not None
-        new = take_weights(model, open_model(continuation.path), self._chosen.background)
-        say(
-            f"continuing from {continuation.path}: {self._chosen.new:,} new sessions, "
-            f"{self._chosen.replayed:,} older ones, {new:,} new words"
-        )
-
-    def _earlier(self) -> Earlier | None:
-        """What the finished folder says of the model that it continues."""
-        if self._continuation is None or self._chosen is None:
-            return None
-        counts = self._chosen.new, self._chosen.replayed
-        return Earlier(self._continuation.manifest, self._continuation.run, *counts)
-
-    def _with_use(self, sessions: EncodedSessions, split: str) -> EncodedSessions:
-        """The sessions with how useful their queries were, if that is learnt."""
-        if not self._config.train.usefulness_weight:
-            return sessions
-        queries = len(sessions.query_starts) - 1
-        useful = np.fromiter(usefulness(self._data, split), np.float32, queries)
-        return replace(sessions, useful=useful)
 
 
 def identity(
@@ -393,8 +389,7 @@ def _feed(
         else None
     )
     share = (processes.rank, processes.count)
-    order = Order(config.seed, config.batch_words, config.sort_window)
-    return Feed(sessions, order, sampler, share)
+    return Feed(sessions, config.seed, config.batch_words, config.sort_window, sampler, share)
 
 
 @contextmanager
@@ -436,26 +431,3 @@ def _of_run(path: Path, out: Path) -> bool:
         return False
     first = path.relative_to(parent).parts[0]
     return first in (out.name, folder_of_run(out).name) or first.startswith(f".{out.name}.")
-
-
-def _facts(
-    position: Position,
-    contexts: dict[int | None, Perplexity],
-    processes: Processes,
-    run: str,
-) -> RunFacts:
-    # Kilobytes on Linux, bytes on macOS.
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return RunFacts(
-        steps=position.step,
-        epochs=position.epochs_begun,
-        best_step=position.best_step,
-        words=position.words,
-        seconds=position.seconds,
-        peak_memory_bytes=peak if sys.platform == "darwin" else peak * 1024,
-        processes=processes.count,
-        threads=torch.get_num_threads(),
-        device=str(processes.device),
-        run=run,
-        perplexity=contexts,
-    )

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,17 +37,6 @@ _ORDER, _CANDIDATES, _DROPOUT = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class Order:
-    """What decides which sessions a batch has, and all that is drawn for a step."""
-
-    seed: int
-    batch_words: int
-    """Symbols to predict per batch."""
-    sort_window: int = 64
-    """Number of batches whose sessions are sorted by length together."""
-
-
-@dataclass(frozen=True)
 class TrainingStep:
     """What one process needs for one step."""
 
@@ -67,22 +56,24 @@ class Feed:
     def __init__(
         self,
         corpus: EncodedSessions,
-        order: Order,
+        seed: int,
+        batch_words: int,
+        sort_window: int = 64,
         sampler: CandidateSampler | None = None,
         share: tuple[int, int] = (0, 1),
     ) -> None:
+        """`sort_window`: how many batches' sessions are sorted by length together."""
         self._corpus = corpus
-        self._order = order
+        self._seed, self._batch_words, self._sort_window = seed, batch_words, sort_window
         self._sampler = sampler
         self._rank, self._processes = share
         self._lengths, self._queries = corpus.lengths(), corpus.queries()
 
     def epoch(self, epoch: int) -> list[NDArray[np.int64]]:
         """The sessions of each batch of an epoch, in order."""
-        order = self._order
-        rng = np.random.default_rng((order.seed, _ORDER, epoch))
+        rng = np.random.default_rng((self._seed, _ORDER, epoch))
         return epoch_batches(
-            self._lengths, self._queries, order.batch_words, rng, order.sort_window
+            self._lengths, self._queries, self._batch_words, rng, self._sort_window
         )
 
     def ids(self, members: NDArray[np.int64]) -> list[int]:
@@ -101,7 +92,7 @@ class Feed:
         full_batch = build_batch(self._corpus, members)
         candidates = None
         if self._sampler is not None:
-            rng = np.random.default_rng((self._order.seed, _CANDIDATES, step))
+            rng = np.random.default_rng((self._seed, _CANDIDATES, step))
             candidates = self._sampler.draw(full_batch.targets, rng)
         batch = full_batch
         if self._processes > 1:
@@ -306,11 +297,9 @@ def measure_usefulness(
             sums += (len(batch.useful), total, batch.useful.sum())
     likelihood.train(training)
     queries, total, useful = processes.total(sums.tolist())
-    return UsefulnessLoss(int(queries), -total / queries, _entropy(useful / queries))
-
-
-def _entropy(share: float) -> float:
-    return -sum(p * math.log(p) for p in (share, 1 - share) if p > 0)
+    share = useful / queries
+    entropy = -sum(p * math.log(p) for p in (share, 1 - share) if p > 0)
+    return UsefulnessLoss(int(queries), -total / queries, entropy)
 
 
 def _batches(
@@ -414,7 +403,11 @@ class Trainer:
             self._validate_if_due(batches)
             if self._finished():
                 return
-            self._save_if_due()
+            interval = self._config.checkpoint_every
+            minutes = (time.monotonic() - self._saved) / 60
+            by_step = interval and self.position.step % interval == 0
+            if minutes > self._config.checkpoint_minutes or by_step:
+                self._save()
         self._move(epoch=self.position.epoch + 1, batch=0)
 
     def _timed(self, steps: Iterator[TrainingStep]) -> Iterator[TrainingStep]:
@@ -436,11 +429,11 @@ class Trainer:
         torch.manual_seed(dropout_seed(self._config.seed, number, rank))
         self._optimiser.clear()
         total, rows = self._shared(training_step.batch, training_step.candidates)
-        per_word = float(training_step.counts) / training_step.words
-        weight = self._weight(training_step)
+        counts, words = float(training_step.counts), training_step.words
+        units = words if self._config.loss_per == "word" else len(training_step.members)
         # Gradients are averaged over the processes: undo that.
-        (total * (-weight * self._processes.count)).backward()
-        own_loss = -float(rows.sum()) * per_word
+        (total * (-(counts / units) * self._processes.count)).backward()
+        own_loss = -float(rows.sum()) * (counts / words)
         loss, stop_votes = self._processes.total([own_loss, float(request.signal)])
         norm = self._optimiser.clip(self._config.clip)
         if not math.isfinite(loss) or not math.isfinite(norm):
@@ -450,17 +443,11 @@ class Trainer:
         self._move(
             step=number,
             batch=self.position.batch + 1,
-            words=self.position.words + training_step.words,
-            loss_sum=self.position.loss_sum + loss * training_step.words,
-            loss_words=self.position.loss_words + training_step.words,
+            words=self.position.words + words,
+            loss_sum=self.position.loss_sum + loss * words,
+            loss_words=self.position.loss_words + words,
         )
         self._report(norm)
-
-    def _weight(self, training_step: TrainingStep) -> float:
-        """What the batch's summed loss is multiplied by: one over its symbols or its sessions."""
-        per_word = self._config.loss_per == "word"
-        units = training_step.words if per_word else len(training_step.members)
-        return float(training_step.counts) / units
 
     def _rate(self, step: int) -> float:
         """The learning rate of a step: the position's, less while it warms up."""
@@ -531,12 +518,6 @@ class Trainer:
             )
         self._save()
 
-    def _save_if_due(self) -> None:
-        interval = self._config.checkpoint_every
-        by_time = time.monotonic() - self._saved > 60 * self._config.checkpoint_minutes
-        if by_time or (interval and self.position.step % interval == 0):
-            self._save()
-
     def _save(self) -> None:
         """Write a checkpoint; the other processes have nothing of their own to keep."""
         self._saved = time.monotonic()
@@ -549,5 +530,5 @@ class Trainer:
                 self._optimiser.tensors(),
             )
 
-    def _move(self, **changes: float | None) -> None:
-        self.position = self.position.after(**changes)
+    def _move(self, **changes: Any) -> None:
+        self.position = replace(self.position, **changes)

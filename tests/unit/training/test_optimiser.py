@@ -13,7 +13,7 @@ from nextquery.errors import InputError
 from nextquery.model.likelihood import CandidateSampler
 from nextquery.training.distributed import Processes, choose_device, needs_gloo, processes
 from nextquery.training.optimiser import DECAY, EPSILON, MOMENTUM, Optimiser, RMSProp, RowAdam
-from nextquery.training.trainer import Feed, Order, TrainingStep, dropout_seed, prefetched
+from nextquery.training.trainer import Feed, TrainingStep, dropout_seed, prefetched
 
 from .conftest import random_sessions
 
@@ -153,19 +153,19 @@ def test_batches_are_sorted_by_length_unless_asked_otherwise() -> None:
     corpus = random_sessions(200, 1)
     spread = {}
     for window in (64, 1):
-        batches = Feed(corpus, Order(3, 60, window)).epoch(0)
+        batches = Feed(corpus, 3, 60, window).epoch(0)
         spread[window] = np.mean([corpus.queries()[batch].std() for batch in batches])
         assert sorted(np.concatenate(batches)) == list(range(200))
     assert spread[64] < 0.3 * spread[1]
 
 
 def test_every_epoch_has_every_session_once_in_its_own_order() -> None:
-    feed = Feed(random_sessions(50, 1), Order(3, 40))
+    feed = Feed(random_sessions(50, 1), 3, 40)
     epochs = [np.concatenate(feed.epoch(epoch)) for epoch in (0, 1, 0)]
     assert [sorted(order) for order in epochs] == [list(range(50))] * 3
     assert (epochs[0] == epochs[2]).all()
     assert (epochs[0] != epochs[1]).any()
-    assert (epochs[0] != np.concatenate(Feed(random_sessions(50, 1), Order(4, 40)).epoch(0))).any()
+    assert (epochs[0] != np.concatenate(Feed(random_sessions(50, 1), 4, 40).epoch(0))).any()
 
 
 def test_an_error_in_the_input_reaches_the_loop() -> None:
@@ -183,7 +183,8 @@ def feeds(processes: int, batch_words: int = 40) -> list[Feed]:
     corpus = random_sessions(30, 1)
     sampler = CandidateSampler(corpus.word_counts(), 2, 1)
     return [
-        Feed(corpus, Order(3, batch_words), sampler, (rank, processes)) for rank in range(processes)
+        Feed(corpus, 3, batch_words, sampler=sampler, share=(rank, processes))
+        for rank in range(processes)
     ]
 
 

@@ -20,7 +20,6 @@ from nextquery.training.trainer import (
     EVENTS,
     METRICS,
     Feed,
-    Order,
     Perplexity,
     Trainer,
     TrainingLog,
@@ -39,7 +38,7 @@ def trainer(folder: Path, **settings: Any) -> Trainer:
     return Trainer(
         SessionLikelihood(model, chunk=32),
         train,
-        Feed(random_sessions(40, 1), Order(train.seed, train.batch_words, train.sort_window)),
+        Feed(random_sessions(40, 1), train.seed, train.batch_words, train.sort_window),
         random_sessions(10, 2),
         CheckpointFolder(folder, {}),
         ALONE,
