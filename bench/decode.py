@@ -92,8 +92,8 @@ def plain_search(model: HRED, state: State, beam: int) -> list[tuple[int, ...]]:
         logits = model.word_scores(model.output_vector(hidden, words, session))
         logits[:, [PADDING, UNKNOWN, END_OF_QUERY]] = -torch.inf
         total = totals[:, None] + logits.log_softmax(dim=1)
-        totals, places = total.flatten().topk(beam)
-        parents, words = places // len(model.vocabulary), places % len(model.vocabulary)
+        totals, flat_indices = total.flatten().topk(beam)
+        parents, words = flat_indices // len(model.vocabulary), flat_indices % len(model.vocabulary)
         prefixes = torch.cat([prefixes[parents], words[:, None]], dim=1)
         session = session.take(parents)
         hidden = model.advance_decoder(hidden[parents], words, session)

@@ -184,11 +184,11 @@ def plain_search(model: HRED, session_state: torch.Tensor, most: int = 10) -> li
         ends = total[:, END_OF_QUERY].tolist()
         finished += [(end, words) for end, words in zip(ends, prefixes, strict=True) if words]
         total[:, END_OF_QUERY] = -torch.inf
-        totals, places = total.flatten().topk(BEAM)
+        totals, flat_indices = total.flatten().topk(BEAM)
         best = sorted((value for value, _ in finished), reverse=True)
         if len(best) >= BEAM and best[BEAM - 1] >= float(totals[0]):
             break
-        parents, last = places // len(model.vocabulary), places % len(model.vocabulary)
+        parents, last = flat_indices // len(model.vocabulary), flat_indices % len(model.vocabulary)
         prefixes = [
             (*prefixes[parent], word)
             for parent, word in zip(parents.tolist(), last.tolist(), strict=True)

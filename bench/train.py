@@ -55,12 +55,12 @@ def main(quick: bool) -> dict[str, Any]:
     """Words per second of all trainers, ratios, and the peak memory of each."""
     results: dict[str, Any] = {}
     for size in ("small",) if quick else ("small", "paper"):
-        others = {name: _alone(name, size, 3 if quick else STEPS[name][size]) for name in STEPS}
-        for name, other in others.items():
+        compared = {name: _alone(name, size, 3 if quick else STEPS[name][size]) for name in STEPS}
+        for name, other in compared.items():
             results[f"{size}: {name}"] = _figures(other)
         for trainer in OURS[size]:
             ours = _alone(trainer, size, 3 if quick else 2 * STEPS["good"][size])
-            results[f"{size}: {trainer}"] = _figures(ours) | _ratios(ours, others)
+            results[f"{size}: {trainer}"] = _figures(ours) | _ratios(ours, compared)
     return {
         "threads": torch.get_num_threads(),
         "batch_words": BATCH_WORDS,
@@ -69,12 +69,12 @@ def main(quick: bool) -> dict[str, Any]:
     }
 
 
-def _ratios(ours: Measured, others: dict[str, Measured]) -> dict[str, float]:
+def _ratios(ours: Measured, compared: dict[str, Measured]) -> dict[str, float]:
     """How many times less this trainer takes than the others, of those that ran."""
     units = (("ratio", "seconds_per_word"), ("processor_ratio", "processor_per_word"))
     return {
         f"{kind}_against_{name}": float(other[unit]) / float(ours[unit])
-        for name, other in others.items()
+        for name, other in compared.items()
         for kind, unit in units
         if "failed" not in ours and "failed" not in other
     }
@@ -286,8 +286,8 @@ def _bucketed_loss(
         torch.from_numpy(corpus.words[starts[b][:, None] + np.arange(lengths[b[0]])]).long()
         for b in buckets
     ]
-    places = torch.from_numpy(np.argsort(np.concatenate(buckets), kind="stable"))
-    vectors = torch.cat([_last_states(model, word_bucket) for word_bucket in words])[places]
+    order = torch.from_numpy(np.argsort(np.concatenate(buckets), kind="stable"))
+    vectors = torch.cat([_last_states(model, word_bucket) for word_bucket in words])[order]
     # Of one length, but where one length ends and the next begins.
     padded = nn.utils.rnn.pad_sequence(list(torch.split(vectors, sizes)), batch_first=True)
     contexts = []
@@ -314,12 +314,12 @@ def _last_states(model: HRED, words: Tensor) -> Tensor:
 
 
 def _bucket_loss(model: HRED, words: Tensor, contexts: Tensor) -> Tensor:
-    given = model.session_inputs(contexts)
-    state = model.start_decoder(contexts, given)
-    omegas = [model.output_vector(state, None, given)]
+    inputs = model.session_inputs(contexts)
+    state = model.start_decoder(contexts, inputs)
+    omegas = [model.output_vector(state, None, inputs)]
     for column in range(words.shape[1] - 1):
-        state = model.advance_decoder(state, words[:, column], given)
-        omegas.append(model.output_vector(state, words[:, column], given))
+        state = model.advance_decoder(state, words[:, column], inputs)
+        omegas.append(model.output_vector(state, words[:, column], inputs))
     scores = model.word_scores(torch.cat(omegas))
     return nn.functional.cross_entropy(scores, words.t().reshape(-1), reduction="sum")
 
@@ -361,14 +361,14 @@ def _padded_loss(model: HRED, grid: Tensor) -> Tensor:
         contexts.append(session)
         session, _ = model.extend_session(session, vectors[:, query])
     before = torch.stack(contexts, dim=1).reshape(len(flat), -1)
-    given = model.session_inputs(before)
-    state = model.start_decoder(before, given)
+    inputs = model.session_inputs(before)
+    state = model.start_decoder(before, inputs)
     losses = []
     for column in range(words):
         previous = flat[:, column - 1] if column else None
         if previous is not None:
-            state = model.advance_decoder(state, previous, given)
-        logits = model.word_scores(model.output_vector(state, previous, given))
+            state = model.advance_decoder(state, previous, inputs)
+        logits = model.word_scores(model.output_vector(state, previous, inputs))
         losses.append(
             nn.functional.cross_entropy(
                 logits, flat[:, column], ignore_index=PADDING, reduction="sum"

@@ -27,11 +27,11 @@ QUICK = ("--generation-contexts", "20", "--completion-contexts", "10")
 
 def new_visitors(work: Path, logs: Sequence[Path]) -> None:
     """New visitors on all sessions of the logs: two kinds of ranker cases, and every context."""
-    given = [*_folded(work, logs), *NEXT_QUERY, *QUICK, "--visitors", "new"]
-    given += ["--new-visitor-cases", "all"]
-    save("aol", summarise(report_of(work / "report", [*given, *MINILM])))
+    options = [*_folded(work, logs), *NEXT_QUERY, *QUICK, "--visitors", "new"]
+    options += ["--new-visitor-cases", "all"]
+    save("aol", summarise(report_of(work / "report", [*options, *MINILM])))
     _share_folds(work / "report", work / "report-every")
-    every = [*given, "--ranker-positions", "every"]
+    every = [*options, "--ranker-positions", "every"]
     save("aol_every", summarise(report_of(work / "report-every", every)))
     _share_folds(work / "report", work / "report-new-contexts")
     apart = [*_folded(work, logs), *QUICK, "--visitors", "new", "--new-visitor-cases", "all"]
@@ -44,19 +44,19 @@ def meaning(work: Path, logs: Sequence[Path]) -> None:
 
     The fold models are those of `new_visitors`, if it was run in the same folder.
     """
-    given = [*_folded(work, logs), *QUICK, *MINILM, "--visitors", "new"]
-    given += ["--new-visitor-cases", "all", "--test-users", "300", *EVERY_CONTEXT]
+    options = [*_folded(work, logs), *QUICK, *MINILM, "--visitors", "new"]
+    options += ["--new-visitor-cases", "all", "--test-users", "300", *EVERY_CONTEXT]
     if (work / "report").exists():
         _share_folds(work / "report", work / "report-meaning")
-    save("aol_meaning", summarise(report_of(work / "report-meaning", given)))
+    save("aol_meaning", summarise(report_of(work / "report-meaning", options)))
 
 
 def known_visitors(work: Path, logs: Sequence[Path]) -> None:
     """Known visitors, with copying; rankers learn from last queries and from every next query."""
-    given = [*known(work, logs, "copying", COPYING), *NEXT_QUERY]
-    save("aol_known", summarise(report_of(work / "report-known", given)))
-    given += ["--ranker-positions", "every"]
-    save("aol_known_every", summarise(report_of(work / "report-known-every", given)))
+    options = [*known(work, logs, "copying", COPYING), *NEXT_QUERY]
+    save("aol_known", summarise(report_of(work / "report-known", options)))
+    options += ["--ranker-positions", "every"]
+    save("aol_known_every", summarise(report_of(work / "report-known-every", options)))
 
 
 def held_out(work: Path, logs: Sequence[Path]) -> None:
@@ -70,28 +70,28 @@ def held_out(work: Path, logs: Sequence[Path]) -> None:
     make(data, ["prepare", *map(str, logs), "--out", str(data), *LAST_WEEKS, *kept[2:]])
     make(private, ["prepare", *map(str, logs), "--out", str(private), *kept])
     make(model, ["train", str(private), "--out", str(model), "--config", "small"])
-    given = [str(data), f"--model=hred={model}", *QUICK, "--visitors", "known"]
+    common = [str(data), f"--model=hred={model}", *QUICK, "--visitors", "known"]
     for name, options in (
         ("last", NEXT_QUERY),
         ("every", (*NEXT_QUERY, "--ranker-positions", "every")),
         ("contexts", ("--scenario", "every_context", "--ranker-cases", "1500")),
     ):
-        report = report_of(work / f"report-{name}", [*given, *options])
+        report = report_of(work / f"report-{name}", [*common, *options])
         save(f"aol_held_out_{name}", summarise(report))
     describe([data, private])
 
 
 def contexts(work: Path, logs: Sequence[Path]) -> None:
     """Every context of known visitors, with copying: all users, and those of the last log."""
-    given = [*known(work, logs, "copying", COPYING), *EVERY_CONTEXT]
-    save("aol_contexts", summarise(report_of(work / "report-contexts", given)))
+    options = [*known(work, logs, "copying", COPYING), *EVERY_CONTEXT]
+    save("aol_contexts", summarise(report_of(work / "report-contexts", options)))
 
 
 def plain(work: Path, logs: Sequence[Path]) -> None:
     """Known visitors, HRED without copying; rankers learn from every next query."""
-    given = [*known(work, logs, "plain", PLAIN), *NEXT_QUERY, "--scenario", "long_tail"]
-    given += ["--ranker-positions", "every"]
-    save("aol_plain", summarise(report_of(work / "report-plain", given)))
+    options = [*known(work, logs, "plain", PLAIN), *NEXT_QUERY, "--scenario", "long_tail"]
+    options += ["--ranker-positions", "every"]
+    save("aol_plain", summarise(report_of(work / "report-plain", options)))
 
 
 def known(work: Path, logs: Sequence[Path], name: str, settings: Sequence[str]) -> list[str]:
@@ -100,8 +100,8 @@ def known(work: Path, logs: Sequence[Path], name: str, settings: Sequence[str]) 
     sets = [f"--set={setting}" for setting in settings]
     make(model, ["train", str(data), "--out", str(model), "--config", "small", *sets])
     apart = _users_of(logs[-1], work / "full.txt")
-    given = [str(data), f"--model=hred={model}", *QUICK, "--visitors", "known"]
-    return [*given, "--users-apart", f"full={apart}"]
+    options = [str(data), f"--model=hred={model}", *QUICK, "--visitors", "known"]
+    return [*options, "--users-apart", f"full={apart}"]
 
 
 def prepared(work: Path, logs: Sequence[Path]) -> Path:

@@ -131,8 +131,8 @@ def _measured(work: Path, data: Path, models: Mapping[str, Path]) -> dict[str, A
     """The aggregates of an experiment with these models, and how they learnt."""
     named = [f"--model={name}={folder}" for name, folder in models.items()]
     kept = [f"--scenario={name}" for name in SCENARIOS]
-    given = ["--visitors", "known", "--seeds", "3", "--ranker-cases", "3000"]
-    report = report_of(work / "report", [str(data), *named, *kept, *given])
+    options = ["--visitors", "known", "--seeds", "3", "--ranker-cases", "3000"]
+    report = report_of(work / "report", [str(data), *named, *kept, *options])
     curves = {name: curve_of(work / f"{name}.curve.jsonl") for name in models}
     return {**summarise(report), "curves": curves}
 
@@ -157,8 +157,8 @@ def changed(name: str, changes: Mapping[str, str]) -> str:
     """
     text = (ROOT / "configs" / f"{name}.toml").read_text()
     for key, value in changes.items():
-        text, found = re.subn(rf"(?m)^{key} = .*$", f"{key} = {value}", text, count=1)
-        if not found:
+        text, replaced = re.subn(rf"(?m)^{key} = .*$", f"{key} = {value}", text, count=1)
+        if not replaced:
             raise KeyError(key)
     return text
 

@@ -24,8 +24,8 @@ LETTERS = "etaoinshrdlucmfwypvbgkjqxz"
 
 def edited(prefix: str, draw: random.Random) -> str:
     """The prefix with one slip after its first letter."""
-    place = draw.randrange(1, len(prefix))
-    head, letter, rest = prefix[:place], prefix[place], prefix[place + 1 :]
+    position = draw.randrange(1, len(prefix))
+    head, letter, rest = prefix[:position], prefix[position], prefix[position + 1 :]
     choices = [head + rest, head + draw.choice(LETTERS) + rest, head + letter + letter + rest]
     if rest:
         choices.append(head + rest[0] + letter + rest[1:])
@@ -38,12 +38,12 @@ def cases(data: PreparedData, known: Any) -> list[tuple[tuple[str, ...], str, st
     draw = random.Random(1)
     rows = []
     for session in data.sessions("validation"):
-        for place in range(1, len(session.queries)):
-            query = session.queries[place]
+        for position in range(1, len(session.queries)):
+            query = session.queries[position]
             cut = max(4, len(query) // 2)
-            if query in known and len(query) > cut and query not in session.queries[:place]:
+            if query in known and len(query) > cut and query not in session.queries[:position]:
                 prefix = query[:cut].rstrip()
-                rows.append((session.queries[:place], prefix, edited(prefix, draw), query))
+                rows.append((session.queries[:position], prefix, edited(prefix, draw), query))
     draw.shuffle(rows)
     return rows[:CASES]
 
@@ -65,8 +65,8 @@ def main() -> None:
                 after = rewriter.complete(context, typed, before, LIST).items
                 spent.append((time.process_time() - begin) * 1000)
                 lists |= {f"{name}, before": before, f"{name}, after": after}
-            for name, found in lists.items():
-                texts = [item.text for item in found]
+            for name, suggestions in lists.items():
+                texts = [item.text for item in suggestions]
                 reciprocal = 1 / (texts.index(query) + 1) if query in texts else 0.0
                 sums[name] = sums.get(name, 0.0) + reciprocal
         spent.sort()

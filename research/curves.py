@@ -50,7 +50,7 @@ class CurveWriter:
 
     def __init__(self, data: PreparedData, training: Path, curve: Path) -> None:
         self._data = data
-        self._sessions = [each for each in data.sessions("validation") if len(each.queries) > 1]
+        self._sessions = [item for item in data.sessions("validation") if len(item.queries) > 1]
         self._training = training
         self._curve = curve
         self._seen: set[int] = set()
@@ -68,10 +68,10 @@ class CurveWriter:
             model = self._model(step)
         except (OSError, ArtifactError):  # gone already: a newer one is there
             return
-        found = intent_result(Scores(model), self._sessions, most=CASES)
-        assert found is not None
-        near = {str(each.distance): each.nats for each in found.by_distance}
-        line = {"step": step, "nats": found.nats, "intent": found.intent, "by_distance": near}
+        result = intent_result(Scores(model), self._sessions, most=CASES)
+        assert result is not None
+        near = {str(part.distance): part.nats for part in result.by_distance}
+        line = {"step": step, "nats": result.nats, "intent": result.intent, "by_distance": near}
         with self._curve.open("a") as file:
             file.write(json.dumps(line) + "\n")
 

@@ -43,10 +43,10 @@ LOGS = {"aol": "AOL", "synthetic": "synthetic"}
 
 def aol(work: Path, logs: Sequence[Path]) -> None:
     """Known visitors of AOL, with copying: how many queries, two scenarios, every context."""
-    given = known(work, logs, "copying", COPYING)
-    _save("aol", {"validation": by_number(Path(given[0]), work / "copying", Rules(5))})
-    _save("aol", report_of(work / "report-earlier", [*given, *NEXT_QUERY, *EVERY]), "scenarios")
-    apart = [*given, *EVERY_CONTEXT, "--earlier-queries", TAKEN]
+    options = known(work, logs, "copying", COPYING)
+    _save("aol", {"validation": by_number(Path(options[0]), work / "copying", Rules(5))})
+    _save("aol", report_of(work / "report-earlier", [*options, *NEXT_QUERY, *EVERY]), "scenarios")
+    apart = [*options, *EVERY_CONTEXT, "--earlier-queries", TAKEN]
     _save("aol", report_of(work / "report-earlier-contexts", apart), "contexts")
 
 
@@ -57,9 +57,9 @@ def synthetic(work: Path) -> None:
     make(data, ["prepare", str(log), "--out", str(data), "--no-spelling"])
     make(model, ["train", str(data), "--out", str(model), "--config", "tiny"])
     _save("synthetic", {"validation": by_number(data, model, Rules())})
-    given = [str(data), f"--model=hred={model}", *QUICK, "--visitors", "known"]
+    options = [str(data), f"--model=hred={model}", *QUICK, "--visitors", "known"]
     short = ["--scenario", "next_query", "--scenario", "robust", "--scenario", "long_tail"]
-    _save("synthetic", report_of(work / "report-earlier", [*given, *short, *EVERY]), "scenarios")
+    _save("synthetic", report_of(work / "report-earlier", [*options, *short, *EVERY]), "scenarios")
 
 
 def by_number(data: Path, model: Path, rules: Rules) -> dict[str, Any]:
@@ -71,35 +71,36 @@ def by_number(data: Path, model: Path, rules: Rules) -> dict[str, Any]:
     prepared = PreparedData(data)
     evaluation, scorer = read_evaluation_data(prepared), CaseScorer(load(model))
     earlier = {number: read_earlier_queries(prepared, number) for number in NUMBERS if number}
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for scenario, form in FORMS.items():
         cases = build_cases(scenario, evaluation, rules, CASES)["validation"]
-        seen = {0: cases} | {number: each.added_to(cases) for number, each in earlier.items()}
+        seen = {0: cases} | {number: queries.added_to(cases) for number, queries in earlier.items()}
         ranks = {
-            number: reciprocal_ranks(cases, scorer.score(lengthened(each)).form(form))
-            for number, each in seen.items()
+            number: reciprocal_ranks(cases, scorer.score(lengthened(lengthened_cases)).form(form))
+            for number, lengthened_cases in seen.items()
         }
         latest = seen[int(TAKEN)].cases
-        others = np.array([case.next_query not in case.earlier for case in latest])
-        found[scenario] = {
+        not_earlier = np.array([case.next_query not in case.earlier for case in latest])
+        results[scenario] = {
             "cases": len(cases),
             "with_earlier": round(float(np.mean([bool(case.earlier) for case in latest])), 4),
-            "others": int(others.sum()),
-            "mrr": {str(number): round(float(each.mean()), 4) for number, each in ranks.items()},
+            "others": int(not_earlier.sum()),
+            "mrr": {str(number): round(float(rank.mean()), 4) for number, rank in ranks.items()},
             "mrr_of_others": {
-                str(number): round(float(each[others].mean()), 4) for number, each in ranks.items()
+                str(number): round(float(rank[not_earlier].mean()), 4)
+                for number, rank in ranks.items()
             },
         }
-    return found
+    return results
 
 
-def _save(log: str, found: Document, part: str = "") -> None:
+def _save(log: str, results: Document, part: str = "") -> None:
     """Add results of one log to docs/results/earlier.json."""
     try:
         committed = read("earlier")
     except FileNotFoundError:
         committed = {}
-    new = {part: summarise(found)} if part else dict(found)
+    new = {part: summarise(results)} if part else dict(results)
     save("earlier", {**committed, log: {**committed.get(log, {}), **new}})
 
 
@@ -108,11 +109,11 @@ def rankers() -> str:
     heads = ["log", "scenario", "test cases", "Baseline", "+ HRED", "+ HRED, earlier queries"]
     heads += ["over Baseline", "p by user", "over + HRED", "95% interval", "p by user"]
     rows = []
-    for title, each in _scenarios():
-        whole = each["gains"]["baseline+hred:earlier over baseline"]
-        more = each["gains"]["baseline+hred:earlier over baseline+hred"]
+    for title, scenario in _scenarios():
+        whole = scenario["gains"]["baseline+hred:earlier over baseline"]
+        more = scenario["gains"]["baseline+hred:earlier over baseline+hred"]
         systems = ("baseline", "baseline+hred", "baseline+hred:earlier")
-        cells = [*title, *(mrr_text(each["mrr"][name]) for name in systems)]
+        cells = [*title, *(mrr_text(scenario["mrr"][name]) for name in systems)]
         cells += [gain(whole), p_value(whole["p_by_user"])]
         rows.append([*cells, gain(more), interval(more), p_value(more["p_by_user"])])
     return table(heads, rows)
@@ -124,8 +125,8 @@ def letters() -> str:
     heads += ["Baseline with earlier queries", "over Baseline", "p by user", "the same + HRED"]
     heads += ["gain", "95% interval", "p by user"]
     rows = []
-    for title, each in _scenarios():
-        gains, mrr = each["gains"], each["mrr"]
+    for title, scenario in _scenarios():
+        gains, mrr = scenario["gains"], scenario["mrr"]
         lift = FORMS.get(title[1].replace(" ", "_")) == "lift"
         alone = "hred:lift" if lift else "hred"
         longer = "hred:earlier_lift" if lift else "hred:earlier_sum"
@@ -142,8 +143,8 @@ def letters() -> str:
 def _scenarios() -> list[tuple[list[str], Document]]:
     """Every scenario of both logs, with its first cells."""
     return [
-        ([LOGS[log], TITLES[name], f"{each['cases']['test']:,}"], each)
-        for log, found in read("earlier").items()
+        ([LOGS[log], TITLES[name], f"{scenario['cases']['test']:,}"], scenario)
+        for log, parts in read("earlier").items()
         for part in ("scenarios", "contexts")
-        for name, each in found.get(part, {}).get("scenarios", {}).items()
+        for name, scenario in parts.get(part, {}).get("scenarios", {}).items()
     ]

@@ -67,12 +67,12 @@ def page() -> str:
 
 
 def _systems(synthetic: Document, control: Document) -> str:
-    found = {name: each for name, each in synthetic["scenarios"].items() if "mrr" in each}
-    heads = ["system", "seeds", *(f"{TITLES[name]} ({each['cases']['test']:,})"
-                                  for name, each in found.items()), "control"]  # fmt: skip
+    scenarios = {name: item for name, item in synthetic["scenarios"].items() if "mrr" in item}
+    heads = ["system", "seeds", *(f"{TITLES[name]} ({scenario['cases']['test']:,})"
+                                  for name, scenario in scenarios.items()), "control"]  # fmt: skip
     rows = []
-    for system, seeds in _by_form(found["next_query"]["mrr"]).items():
-        cells = [[each["mrr"][seed] for seed in seeds] for each in found.values()]
+    for system, seeds in _by_form(scenarios["next_query"]["mrr"]).items():
+        cells = [[scenario["mrr"][seed] for seed in seeds] for scenario in scenarios.values()]
         chance = control["scenarios"]["next_query"]["mrr"]
         random = [value for name, value in chance.items() if _form(name) == system]
         rows.append((cells, [_title(system), str(len(seeds)) if "-" in seeds[0] else "",
@@ -84,8 +84,8 @@ def _systems(synthetic: Document, control: Document) -> str:
 def _small_logs(small: Document) -> str:
     heads = ["log", "`nextquery synth log.tsv`", "background sessions", "test sessions"]
     rows = [
-        [LOGS[name], f"`{found['log']}`", *(f"{found['sessions'][split]:,}" for split in _SPLITS)]
-        for name, found in small.items()
+        [LOGS[name], f"`{facts['log']}`", *(f"{facts['sessions'][split]:,}" for split in _SPLITS)]
+        for name, facts in small.items()
     ]
     return table(heads, rows)
 
@@ -98,19 +98,19 @@ def _small_systems(small: Document) -> str:
         for scenario in (TITLES if log != "control" else ["next_query"])
         if small[log]["scenarios"].get(scenario, {}).get("mrr")
     ]
-    heads = [f"{log}: {TITLES[name]} ({found['cases']:,})" for log, name, found in columns]
+    heads = [f"{log}: {TITLES[name]} ({figures['cases']:,})" for log, name, figures in columns]
     rows = []
     for system, seeds in _by_form(columns[0][2]["mrr"]).items():
         cells = [
-            [value for name, value in found["mrr"].items() if _form(name) == system]
-            for _, _, found in columns
+            [value for name, value in figures["mrr"].items() if _form(name) == system]
+            for _, _, figures in columns
         ]
-        shown = [_shown(each) if each else "" for each in cells]
+        shown = [_shown(cell) if cell else "" for cell in cells]
         marks = str(len(seeds)) if "-" in seeds[0] else ""
-        mine = [
+        first = [
             cell for cell, column in zip(cells, columns, strict=True) if column[0] == LOGS["first"]
         ]
-        rows.append((statistics.mean(map(statistics.mean, mine)), [_title(system), marks, *shown]))
+        rows.append((statistics.mean(map(statistics.mean, first)), [_title(system), marks, *shown]))
     rows.sort(key=lambda row: -row[0])
     return table(["system", "seeds on the first log", *heads], [row for _, row in rows])
 
@@ -120,11 +120,11 @@ def _small_costs(small: Document) -> str:
     rows = []
     for system in _by_form(small["first"]["costs"]):
         spent, sizes = [], []
-        for found in small.values():
-            mine = [each for name, each in found["costs"].items() if _form(name) == system]
-            seconds = [each["cpu_seconds"] for each in mine]
+        for figures in small.values():
+            costs = [cost for name, cost in figures["costs"].items() if _form(name) == system]
+            seconds = [cost["cpu_seconds"] for cost in costs]
             spent.append(f"{statistics.mean(seconds):.0f}" if seconds else "")
-            sizes += [each["mb"] for each in mine]
+            sizes += [cost["mb"] for cost in costs]
         rows.append([NAMES[system], *spent, f"{min(sizes):.1f} to {max(sizes):.1f}"])
     return table(heads, rows)
 
@@ -156,19 +156,19 @@ def _title(system: str) -> str:
 def _shown(values: Sequence[float]) -> str:
     """The mean over seeds, with the lowest and highest where there are several."""
     mean, low, high = (
-        f"{each:.3f}".lstrip("0") for each in (statistics.mean(values), min(values), max(values))
+        f"{value:.3f}".lstrip("0") for value in (statistics.mean(values), min(values), max(values))
     )
     return mean if len(values) == 1 else f"{mean} ({low}-{high})"
 
 
 def _costs(synthetic: Document, costs: Document) -> str:
     rows = [
-        [NAMES[name], f"{each['cpu_seconds']:.0f} s of CPU time", f"{each['mb']:.1f}"]
-        for name, each in costs["count_models"].items()
+        [NAMES[name], f"{cost['cpu_seconds']:.0f} s of CPU time", f"{cost['mb']:.1f}"]
+        for name, cost in costs["count_models"].items()
     ]
     words = min(costs["words"], WORDS) + 3
     for form in ("all", "first"):
-        seconds = [each["seconds"] for each in _seeds(synthetic["models"], form)]
+        seconds = [facts["seconds"] for facts in _seeds(synthetic["models"], form)]
         minutes = statistics.mean(seconds) / 60
         rows.append([NAMES[form], f"{minutes:.1f} min on 2 cores", f"{_mb(form, words):.1f}"])
     return table(["system", "made in", "size, MB"], rows)

@@ -68,10 +68,10 @@ def summarise(results: Mapping[str, Any]) -> dict[str, Any]:
     """Of a report the sessions of each split, and of each scenario its cases and every MRR."""
     scenarios = {
         name: {
-            "cases": found["cases"]["test"],
-            "mrr": {system: round(each["mrr"], 4) for system, each in found["systems"].items()},
+            "cases": result["cases"]["test"],
+            "mrr": {system: round(item["mrr"], 4) for system, item in result["systems"].items()},
         }
-        for name, found in results["scenarios"].items()
+        for name, result in results["scenarios"].items()
     }
     return {"sessions": results["data"]["counts"]["sessions"], "scenarios": scenarios}
 
@@ -99,5 +99,5 @@ def _make(folder: Path, model: str, costs: dict[str, Any], arguments: Sequence[s
 
 
 def _read(file: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
-    return found
+    document: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    return document

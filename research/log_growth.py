@@ -24,15 +24,15 @@ PREPARE = ("--no-spelling", "--no-journal")
 
 def main(quick: bool) -> dict[str, Any]:
     """What each command takes, by the rows of the log."""
-    found = {}
+    rows = {}
     with tempfile.TemporaryDirectory() as folder:
         for sessions in SESSIONS[quick]:
-            place = Path(folder) / str(sessions)
-            place.mkdir()
-            measured = _measure(place, sessions)
-            found[str(measured.pop("rows"))] = measured
+            target = Path(folder) / str(sessions)
+            target.mkdir()
+            measured = _measure(target, sessions)
+            rows[str(measured.pop("rows"))] = measured
             print(f"{sessions} sessions: {measured}", file=sys.stderr)
-    return {"unit": "CPU seconds, MB of peak memory, MB written", "rows": found}
+    return {"unit": "CPU seconds, MB of peak memory, MB written", "rows": rows}
 
 
 def _measure(folder: Path, sessions: int) -> dict[str, Any]:
@@ -40,15 +40,15 @@ def _measure(folder: Path, sessions: int) -> dict[str, Any]:
     shown, synth = run_measured(log, "synth", log, "--sessions", sessions, "--json")
     _, prepared = run_measured(data, "prepare", log, "--out", data, *PREPARE)
     log.unlink()
-    found = {"rows": json.loads(shown)["rows"], "synth": synth, "prepare": prepared}
+    costs = {"rows": json.loads(shown)["rows"], "synth": synth, "prepare": prepared}
     for kind in KINDS:
         model = folder / kind
-        found[kind] = run_measured(model, "fit", data, "--kind", kind, "--out", model)[1]
+        costs[kind] = run_measured(model, "fit", data, "--kind", kind, "--out", model)[1]
     if sessions <= TRAINED:
         model, once = folder / "hred", ("--set", "train.epochs=1")
         arguments = ("train", data, "--out", model, "--config", "tiny", *once)
-        found["hred, one epoch of tiny"] = run_measured(model, *arguments)[1]
-    return found
+        costs["hred, one epoch of tiny"] = run_measured(model, *arguments)[1]
+    return costs
 
 
 def run_measured(made: Path, *arguments: Any) -> tuple[str, dict[str, float]]:

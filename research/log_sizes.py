@@ -58,7 +58,7 @@ def committed() -> dict[str, Any]:
 def _curve(work: Path, name: str) -> Any:
     options, values = CURVES[name]
     work.mkdir(parents=True, exist_ok=True)
-    log, data, config, model = (work / each for each in ("log.tsv", "data", "curve.toml", "hred"))
+    log, data, config, model = (work / name for name in ("log.tsv", "data", "curve.toml", "hred"))
     make(log, ["synth", str(log), *options])
     split = LAST_DAYS if name == "plain" else ()
     make(data, ["prepare", str(log), "--out", str(data), "--no-spelling", *split])
@@ -66,36 +66,36 @@ def _curve(work: Path, name: str) -> Any:
     # It only has to be there: it is trained again at every size.
     short = ["--config", str(config), "--set", "train.epochs=1"]
     make(model, ["train", str(data), "--out", str(model), *short])
-    given = [str(data), f"--model=hred={model}", "--visitors", "known", "--scenario", "long_tail"]
-    given += ["--seeds", "2", "--ranker-cases", "1000", "--generation-contexts", "150"]
-    given += ["--completion-contexts", "10", f"--learning-curve-config={config}"]
-    return summarise_curve(report_of(work / "report", given)["learning_curve"])
+    words = [str(data), f"--model=hred={model}", "--visitors", "known", "--scenario", "long_tail"]
+    words += ["--seeds", "2", "--ranker-cases", "1000", "--generation-contexts", "150"]
+    words += ["--completion-contexts", "10", f"--learning-curve-config={config}"]
+    return summarise_curve(report_of(work / "report", words)["learning_curve"])
 
 
 def summarise_curve(curve: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The figures of each size that the page shows."""
     kept = ("relative", "difference", "difference_low", "difference_high", "p", "p_by_user")
-    found = []
+    sizes = []
     for point in curve["points"]:
         gains = {
-            each["a"]: {key: float(f"{each[key]:.4g}") for key in kept}
-            for each in point["comparisons"]
-            if each["b"] == "baseline"
+            pair["a"]: {key: float(f"{pair[key]:.4g}") for key in kept}
+            for pair in point["comparisons"]
+            if pair["b"] == "baseline"
         }
-        found.append(
+        sizes.append(
             {
                 "sessions": point["sessions"],
                 "users": point["users"],
                 "cases": next(iter(point["ranking"].values()))["cases"],
-                "mrr": {name: round(each["mrr"], 4) for name, each in point["ranking"].items()},
+                "mrr": {name: round(item["mrr"], 4) for name, item in point["ranking"].items()},
                 "gains": gains,
                 "alone": {
-                    name: {key: _rounded(value) for key, value in each.items()}
-                    for name, each in point["alone"].items()
+                    name: {key: _rounded(value) for key, value in item.items()}
+                    for name, item in point["alone"].items()
                 },
             }
         )
-    return found
+    return sizes
 
 
 def _rounded(value: float | None) -> float | None:

@@ -27,16 +27,16 @@ Document = Mapping[str, Any]
 
 def keep_serving(bench: Path, note: str, results: Path = RESULTS) -> None:
     """Store the points of a run of `./scripts/bench serve --json`."""
-    found = json.loads(bench.read_text("utf-8"))
-    offered = found.get("offered", {})
+    result = json.loads(bench.read_text("utf-8"))
+    offered = result.get("offered", {})
     if "1" not in offered or "2" not in offered:
         raise InputError(f"{bench}: has no section `offered` with 1 and 2 workers")
     document = {
         "made_by": "NEXTQUERY_BENCH_SERVE=offered ./scripts/bench serve --json",
         "note": note,
-        "quick": found["quick"],
-        "machine": found["machine"],
-        "workers": {number: _points(each) for number, each in offered.items()},
+        "quick": result["quick"],
+        "machine": result["machine"],
+        "workers": {number: _points(points) for number, points in offered.items()},
     }
     _write(results / "serving.json", document)
 

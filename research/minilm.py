@@ -23,8 +23,8 @@ def encode(texts: Sequence[str]) -> Any:
     """Vectors of unit length, one per text: (texts, 384)."""
     weights, tokenizer = _load()
     read = tokenizer.encode_batch(list(texts))
-    ids = torch.tensor([each.ids for each in read])  # (texts, words)
-    mask = torch.tensor([each.attention_mask for each in read], dtype=torch.float32)
+    ids = torch.tensor([encoded.ids for encoded in read])  # (texts, words)
+    mask = torch.tensor([encoded.attention_mask for encoded in read], dtype=torch.float32)
     with torch.no_grad():
         states = _states(weights, ids, mask)  # (texts, words, 384)
         mean = (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)

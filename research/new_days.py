@@ -51,21 +51,21 @@ def main(quick: bool) -> dict[str, Any]:
 def update_costs(folder: Path, sessions: int) -> dict[str, Any]:
     """Preparing a log, adding its last days, and fitting the count models again."""
     log = _synthetic_log(folder, sessions)
-    found: dict[str, Any] = {"rows": len(log)}
-    found["prepare, all"] = _prepare(folder / "log.tsv", folder / "all", sessions)
+    figures: dict[str, Any] = {"rows": len(log)}
+    figures["prepare, all"] = _prepare(folder / "log.tsv", folder / "all", sessions)
     for days in DAYS:
         old, new = _cut(folder, log, days)
         data = folder / f"without-{days}"
         _prepare(old, data, sessions)
-        found[f"update, {days} days"] = {
+        figures[f"update, {days} days"] = {
             "rows": len(pl.read_csv(new, separator="\t", quote_char=None)),
             "cpu_s": _seconds("update", data, new),
         }
-    found["fit"] = {
+    figures["fit"] = {
         kind: _seconds("fit", folder / "all", "--kind", kind, "--out", folder / kind)
         for kind in KINDS
     }
-    return found
+    return figures
 
 
 def training_costs(work: Path, sessions: int, epochs: int) -> dict[str, Any]:

@@ -22,14 +22,14 @@ Document = Mapping[str, Any]
 
 def draw_all(folder: Path = FIGURES) -> None:
     """Every figure of the page."""
-    found = read("synthetic")
-    with svg_plot(folder / "evidence_gains.svg", 9.0, 3.2, len(found["scenarios"])) as axes:
-        for axis, (name, scenario) in zip(axes, found["scenarios"].items(), strict=True):
-            _gains(axis, name, scenario, list(found["models"]))
+    study = read("synthetic")
+    with svg_plot(folder / "evidence_gains.svg", 9.0, 3.2, len(study["scenarios"])) as axes:
+        for axis, (name, scenario) in zip(axes, study["scenarios"].items(), strict=True):
+            _gains(axis, name, scenario, list(study["models"]))
     with svg_plot(folder / "evidence_intent.svg", 8.0, 3.4) as axes:
-        _curves(axes[0], found["curves"])
-    with svg_plot(folder / "evidence_contexts.svg", 9.0, 3.2, len(found["scenarios"])) as axes:
-        for axis, (name, scenario) in zip(axes, found["scenarios"].items(), strict=True):
+        _curves(axes[0], study["curves"])
+    with svg_plot(folder / "evidence_contexts.svg", 9.0, 3.2, len(study["scenarios"])) as axes:
+        for axis, (name, scenario) in zip(axes, study["scenarios"].items(), strict=True):
             _contexts(axis, name, scenario)
     sizes = committed()
     if sizes:
@@ -44,10 +44,10 @@ def _sizes(axes: Sequence[Axes], curves: Document) -> None:
         gains = [point["gains"][FEATURE] for point in points]
         bases = [point["mrr"]["baseline"] for point in points]
         low, high = (
-            [each[end] / base * 100 for each, base in zip(gains, bases, strict=True)]
+            [gain[end] / base * 100 for gain, base in zip(gains, bases, strict=True)]
             for end in ("difference_low", "difference_high")
         )
-        shown = [each["relative"] * 100 for each in gains]
+        shown = [gain["relative"] * 100 for gain in gains]
         text = TITLES_OF_CURVES[name]
         axes[0].plot(sessions, shown, "o-", color=SIZE_COLOURS[name], label=f"+ HRED {text}")
         axes[0].fill_between(sessions, low, high, color=SIZE_COLOURS[name], alpha=0.2)
@@ -78,11 +78,11 @@ def _form(model: str) -> str:
 def _gains(axis: Axes, name: str, scenario: Document, models: list[str]) -> None:
     """A dot with its interval for each model, in percent of the Baseline Ranker's MRR."""
     base = scenario["mrr"]["baseline"]
-    for place, model in enumerate(models):
-        found = scenario["gains"][f"baseline+{model} over baseline"]
-        low, high = (found[key] / base * 100 for key in ("difference_low", "difference_high"))
-        axis.plot([low, high], [place, place], color=COLOURS[_form(model)], linewidth=2)
-        axis.plot(found["relative"] * 100, place, "o", color=COLOURS[_form(model)])
+    for row, model in enumerate(models):
+        gain = scenario["gains"][f"baseline+{model} over baseline"]
+        low, high = (gain[key] / base * 100 for key in ("difference_low", "difference_high"))
+        axis.plot([low, high], [row, row], color=COLOURS[_form(model)], linewidth=2)
+        axis.plot(gain["relative"] * 100, row, "o", color=COLOURS[_form(model)])
     axis.axvline(0, color=FAINT, linewidth=1)
     axis.set_yticks(range(len(models)), models)
     axis.invert_yaxis()
@@ -110,8 +110,8 @@ def _curves(axis: Axes, curves: Document) -> None:
 
 def _contexts(axis: Axes, name: str, scenario: Document) -> None:
     """The MRR on long sessions by the queries that HRED sees."""
-    for model, found in scenario["by_context_length"].items():
-        values = [found["mrr"][seen] for seen in ("1", "2", "3", "all")]
+    for model, figures in scenario["by_context_length"].items():
+        values = [figures["mrr"][seen] for seen in ("1", "2", "3", "all")]
         axis.plot(["1", "2", "3", "all"], values, color=COLOURS[_form(model)], marker=".")
     axis.set_title(TITLES[name])
     axis.set_xlabel("queries that HRED sees")

@@ -47,9 +47,9 @@ def _part(table: pl.DataFrame) -> dict[str, Any]:
         for kind in kinds:
             seeds = [ranks[prefix + model] for model in models if model.startswith(f"{kind}-")]
             ranks[prefix + kind] = np.concatenate(seeds)
-    first, *others = kinds
+    first, *later = kinds
     pairs = [(f"baseline+{kind}", "baseline") for kind in kinds]
-    for other in others:
+    for other in later:
         pairs += [(other, first), (f"baseline+{other}", f"baseline+{first}")]
     mrr = {name: float((1 / ranks[name]).mean()) for name in ("baseline", *models, *kinds)}
     by_seed = {

@@ -34,29 +34,29 @@ def study(work: Path) -> None:
 
 def learnt(work: Path, form: str, sessions: int) -> dict[str, Any]:
     """What one epoch of a log teaches, step by step and at its end."""
-    place = work / str(sessions)
-    place.mkdir(parents=True, exist_ok=True)
-    log, data = place / "log.tsv", place / "data"
+    target = work / str(sessions)
+    target.mkdir(parents=True, exist_ok=True)
+    log, data = target / "log.tsv", target / "data"
     make(log, ["synth", str(log), "--sessions", str(sessions), "--seed", "1"])
     make(data, ["prepare", str(log), "--out", str(data), "--no-spelling"])
-    folder = train_plain(place, data, form, seed=1, epochs=1)
+    folder = train_plain(target, data, form, seed=1, epochs=1)
     manifest = json.loads((folder / "manifest.json").read_text())
     prepared = PreparedData(data)
-    probed = [each for each in prepared.sessions("validation") if len(each.queries) > 1]
-    found = intent_result(Scores(HRED.from_pretrained(folder)), probed, most=OUTCOMES)
-    assert found is not None
+    probed = [session for session in prepared.sessions("validation") if len(session.queries) > 1]
+    result = intent_result(Scores(HRED.from_pretrained(folder)), probed, most=OUTCOMES)
+    assert result is not None
     return {
         "background": prepared.artifact.entry("counts")["sessions"]["background"],
         "steps": manifest["training"]["steps"],
         "perplexity": manifest["training"]["validation_perplexity"],
-        "nats": round(found.nats, 3),
-        "intent": round(found.intent, 3),
-        "curve": [[each["step"], round(each["nats"], 3)] for each in _curve(place, form)],
+        "nats": round(result.nats, 3),
+        "intent": round(result.intent, 3),
+        "curve": [[point["step"], round(point["nats"], 3)] for point in _curve(target, form)],
     }
 
 
-def _curve(place: Path, form: str) -> list[Any]:
-    return curve_of(place / f"{form}-1.curve.jsonl")
+def _curve(target: Path, form: str) -> list[Any]:
+    return curve_of(target / f"{form}-1.curve.jsonl")
 
 
 def shown() -> str:
@@ -65,13 +65,13 @@ def shown() -> str:
     heads += [f"nats after {step:,}" for step in SHOWN]
     heads += ["at the end", "probability of the intent", "perplexity"]
     rows = []
-    for each in read("presentations"):
-        at = dict(each["curve"])
+    for study in read("presentations"):
+        at = dict(study["curve"])
         cells = [
-            OPTIMISERS[each["form"]],
-            *(f"{each[key]:,}" for key in ("sessions", "background")),
+            OPTIMISERS[study["form"]],
+            *(f"{study[key]:,}" for key in ("sessions", "background")),
         ]
-        cells += [f"{each['steps']:,}", *(f"{at[s]:.2f}" if s in at else "" for s in SHOWN)]
-        cells += [f"{each['nats']:.2f}", f"{each['intent']:.3f}".lstrip("0")]
-        rows.append([*cells, f"{each['perplexity']:.2f}"])
+        cells += [f"{study['steps']:,}", *(f"{at[s]:.2f}" if s in at else "" for s in SHOWN)]
+        cells += [f"{study['nats']:.2f}", f"{study['intent']:.3f}".lstrip("0")]
+        rows.append([*cells, f"{study['perplexity']:.2f}"])
     return table(heads, rows)

@@ -30,8 +30,8 @@ Lists = list[list[Suggestion]]
 
 def main(quick: bool) -> dict[str, Any]:
     """Measure agreement, length normalisation and diversity."""
-    with tempfile.TemporaryDirectory() as place:
-        model, data = model_and_data(Path(place))
+    with tempfile.TemporaryDirectory() as folder:
+        model, data = model_and_data(Path(folder))
         suggester = load(model)
         assert isinstance(suggester, HREDSuggester)
         cases = validation_cases(PreparedData(data), 60 if quick else 600)
@@ -80,7 +80,7 @@ def agreement(suggester: HREDSuggester, cases: Cases) -> dict[str, Any]:
 
 
 def _scores(suggestions: Sequence[Suggestion]) -> dict[str, float]:
-    return {each.text: each.score for each in suggestions}
+    return {item.text: item.score for item in suggestions}
 
 
 def length(suggester: HREDSuggester, cases: Cases) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def diversity(suggester: HREDSuggester, cases: Cases) -> dict[str, Any]:
         config = DecodeConfig(specificity=0.0, beam=20, diversity=setting)
         lists = suggester.suggest_many(cases.contexts, 5, config=config)
         several = [row for row in lists if len(row) > 1]
-        mean = statistics.fmean(statistics.fmean(each.score for each in row) for row in several)
+        mean = statistics.fmean(statistics.fmean(item.score for item in row) for row in several)
         likeliest = mean if setting == 0.0 else likeliest
         result[str(setting)] = {
             "different_words": statistics.fmean(len(_words(row)) for row in several),
@@ -140,7 +140,7 @@ def diversity(suggester: HREDSuggester, cases: Cases) -> dict[str, Any]:
 
 
 def _texts(row: Sequence[Suggestion]) -> list[str]:
-    return [each.text for each in row]
+    return [item.text for item in row]
 
 
 def _words(row: Sequence[Suggestion]) -> set[str]:

@@ -34,8 +34,8 @@ Case = tuple[tuple[str, ...], str]
 def main(quick: bool) -> dict[str, Any]:
     """A row for each model without and with the rescue, for both K."""
     sessions = os.environ.get("NEXTQUERY_BENCH_SESSIONS", "4000" if quick else "30000")
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
         run("synth", folder / "log.tsv", "--sessions", sessions, "--titles", folder / "titles")
         hits = read_hits(folder / "titles")
         return {f"K = {users}": rows(folder, users, hits) for users in (1, 3)}
@@ -53,8 +53,8 @@ def rows(folder: Path, users: int, hits: HitsCheck) -> dict[str, Any]:
     prepare = "--no-spelling", "--min-users", users
     run("prepare", folder / "log.tsv", "--out", data, *prepare)
     folders = {kind: folder / f"{kind}-{users}" for kind in FITTED}
-    for kind, place in folders.items():
-        run("fit", data, "--kind", kind, "--out", place)
+    for kind, target in folders.items():
+        run("fit", data, "--kind", kind, "--out", target)
     rescue_folder = folder / f"rescue-{users}"
     titles = "--hits", folder / "titles"
     run("fit", data, "--kind", "rescue", *titles, "--out", rescue_folder)
@@ -63,14 +63,14 @@ def rows(folder: Path, users: int, hits: HitsCheck) -> dict[str, Any]:
     cases = failed_cases(PreparedData(data), hits)
     rescue = load(rescue_folder, hits=hits)
     assert isinstance(rescue, Rescue)
-    found: dict[str, Any] = {
+    results: dict[str, Any] = {
         "cases": len(cases),
         "seen_to_fail": float(np.mean([rescue.fails(context[-1]) for context, _ in cases])),
         "rescue alone": measured(reciprocal(rescue, cases)),
     }
-    for name, place in folders.items():
-        found[name] = row(load(place, hits=hits), rescue, cases)
-    return found
+    for name, target in folders.items():
+        results[name] = row(load(target, hits=hits), rescue, cases)
+    return results
 
 
 def failed_cases(data: PreparedData, hits: HitsCheck) -> list[Case]:
@@ -78,12 +78,12 @@ def failed_cases(data: PreparedData, hits: HitsCheck) -> list[Case]:
     cases = []
     for session in data.sessions("test"):
         fine = [hits(query) for query in session.queries]
-        for place, good in enumerate(fine):
-            after = fine[place + 1 :]
+        for index, good in enumerate(fine):
+            after = fine[index + 1 :]
             if not good and any(after):
-                wanted = session.queries[place + 1 + after.index(True)]
-                if wanted not in session.queries[:place]:
-                    cases.append((session.queries[: place + 1], wanted))
+                wanted = session.queries[index + 1 + after.index(True)]
+                if wanted not in session.queries[:index]:
+                    cases.append((session.queries[: index + 1], wanted))
     return cases
 
 
@@ -99,10 +99,10 @@ def reciprocal(
     """The reciprocal rank of the wanted query in each list."""
     values = []
     for context, wanted in cases:
-        found = model.suggest(context, LISTED)
+        suggestions = model.suggest(context, LISTED)
         if rescue is not None:
-            found = rescued(found, rescue.suggest(context, LISTED), LISTED)
-        texts = [each.text for each in found]
+            suggestions = rescued(suggestions, rescue.suggest(context, LISTED), LISTED)
+        texts = [suggestion.text for suggestion in suggestions]
         values.append(1 / (texts.index(wanted) + 1) if wanted in texts else 0.0)
     return np.array(values)
 

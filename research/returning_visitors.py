@@ -42,8 +42,8 @@ def study(returning: Path, data_folder: Path, models: dict[str, Path]) -> None:
     for split in ("test", UNSEEN_USERS):
         looked_at = draw_sessions(data, split, DEVELOPMENT_SESSIONS, DEVELOPMENT_SEED)
         numbers = draw_sessions(data, split, EVERY_SESSION, 0).sort()
-        others = numbers.filter(~numbers.is_in(looked_at.implode()))
-        fresh = others.sample(min(FRESH_SESSIONS, len(others)), shuffle=True, seed=2)
+        unseen = numbers.filter(~numbers.is_in(looked_at.implode()))
+        fresh = unseen.sample(min(FRESH_SESSIONS, len(unseen)), shuffle=True, seed=2)
         requests = requests_of_sessions(data, split, fresh, last_only=True)
         developed_with = requests_of_sessions(data, split, looked_at, last_only=True)
         users = {request.user for request in developed_with}

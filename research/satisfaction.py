@@ -49,19 +49,19 @@ class Case(NamedTuple):
 
 def main(quick: bool) -> dict[str, Any]:
     """The changes of every system on both logs."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as work:
         logs: tuple[Satisfaction, ...] = ("outcome", "chance")
         for log in logs:
             folder = Path(work) / log
             data, cases = make_cases(folder, log, 1500 if quick else 60_000)
-            found[log] = {kind: count_change(data, cases, kind) for kind in KINDS}
+            results[log] = {kind: count_change(data, cases, kind) for kind in KINDS}
             data, cases = make_cases(folder, log, 1500 if quick else 20_000)
-            found[log]["hred"] = trained_change(data, cases, folder / "hred", quick)
+            results[log]["hred"] = trained_change(data, cases, folder / "hred", quick)
             if log == "outcome":
                 trained(data, folder / "plain", 0, quick)
-                found[log]["hred_without_head"] = dict(training_facts(folder / "plain"))
-    return found
+                results[log]["hred_without_head"] = dict(training_facts(folder / "plain"))
+    return results
 
 
 def make_cases(folder: Path, log: Satisfaction, sessions: int) -> tuple[PreparedData, list[Case]]:
@@ -84,8 +84,8 @@ def make_cases(folder: Path, log: Satisfaction, sessions: int) -> tuple[Prepared
         truth.unique(["time", "last"], keep="none"), on=["time", "last"], how="inner"
     )
     chosen = known.sample(min(MOST, len(known)), seed=0).sort("session")
-    found = chosen.select("query", "satisfied", "clicks").iter_rows()
-    return data, [Case(tuple(queries), bool(a), bool(b)) for queries, a, b in found]
+    chosen_rows = chosen.select("query", "satisfied", "clicks").iter_rows()
+    return data, [Case(tuple(queries), bool(a), bool(b)) for queries, a, b in chosen_rows]
 
 
 def count_change(data: PreparedData, cases: Sequence[Case], kind: str) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def count_change(data: PreparedData, cases: Sequence[Case], kind: str) -> dict[s
 
 def _found_rank(listed: Sequence[Suggestion], case: Case) -> float:
     """One over the place of the last query, 0 if it is not there."""
-    texts = [each.text for each in listed]
+    texts = [suggestion.text for suggestion in listed]
     return 1 / (1 + texts.index(case.queries[-1])) if case.queries[-1] in texts else 0.0
 
 
@@ -124,12 +124,12 @@ def trained_change(
     asked = [c for c in cases if c.queries[-1] in followers.get(c.queries[-2], [])]
     for case in asked:
         context, candidates = case.queries[:-1], followers[case.queries[-2]]
-        scores = np.array([each.log_likelihood for each in model.score(context, candidates)])
+        scores = np.array([scored.log_likelihood for scored in model.score(context, candidates)])
         [useful] = model.usefulness_many([context], [candidates])
-        for weight, found in ranks.items():
+        for weight, rank_values in ranks.items():
             values = scores + weight * np.log(useful)
             right = values[candidates.index(case.queries[-1])]
-            found.append(1 / (1 + int((values > right).sum())))
+            rank_values.append(1 / (1 + int((values > right).sum())))
     by_weight = {f"W = {weight}": changes(ranks[0], ranks[weight], asked) for weight in WEIGHTS[1:]}
     return {**by_weight, **dict(training_facts(out))}
 
@@ -170,14 +170,14 @@ def changes(
         "clicked": clicked,
         "not_clicked": ~clicked,
     }
-    found = {}
+    facts = {}
     for name, wanted in groups.items():
         first, change = np.array(before)[wanted], (np.array(after) - np.array(before))[wanted]
         error = float(change.std(ddof=1)) / len(change) ** 0.5 if len(change) > 1 else 0.0
-        found[name] = {
+        facts[name] = {
             "cases": len(change),
             "mrr": float(first.mean()) if len(change) else 0.0,
             "change": float(change.mean()) if len(change) else 0.0,
             "z": float(change.mean()) / error if error else 0.0,
         }
-    return found
+    return facts

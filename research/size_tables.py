@@ -17,9 +17,9 @@ def sizes() -> str:
     heads += ["+ HRED, sum only", "95% interval", "+ HRED", "coverage ADJ / QVMM / HRED"]
     heads += ["perplexity QVMM / HRED"]
     rows = [
-        [TITLES_OF_CURVES[name] if place == 0 else "", *_size_cells(point)]
+        [TITLES_OF_CURVES[name] if index == 0 else "", *_size_cells(point)]
         for name, points in committed().items()
-        for place, point in enumerate(points)
+        for index, point in enumerate(points)
     ]
     return table(heads, rows)
 
@@ -36,13 +36,13 @@ def _size_cells(point: Document) -> list[str]:
 
 def contexts() -> str:
     """Every context of AOL's known visitors, and of those whose every query was kept."""
-    found = read("aol_contexts")["scenarios"]["every_context"]
-    apart = found["by_user_group"]["full"]
+    scenario = read("aol_contexts")["scenarios"]["every_context"]
+    apart = scenario["by_user_group"]["full"]
     heads = ["every context", "cases", "ADJ", "HRED alone, lift", "Baseline", "+ HRED, sum only"]
     heads += ["+ HRED", "95% interval", "p by user"]
     rows = []
     for title, part, cases in (
-        ("all users", found, found["cases"]["test"]),
+        ("all users", scenario, scenario["cases"]["test"]),
         ("the full users", apart, apart["cases"]),
     ):
         gains, mrr = part["gains"], part["mrr"]

@@ -52,60 +52,60 @@ def scenarios_of(scenarios: Document, models: Sequence[str]) -> dict[str, Any]:
     return {name: _scenario(result, models) for name, result in scenarios.items()}
 
 
-def _scenario(found: Document, models: Sequence[str]) -> dict[str, Any]:
+def _scenario(result: Document, models: Sequence[str]) -> dict[str, Any]:
     """The paper's comparisons in one scenario."""
-    facts = {"cases": found["cases"], "users": found.get("users", 0)}
-    if not found["systems"]:
-        return {**facts, "too_few": found["too_few"]}
+    facts = {"cases": result["cases"], "users": result.get("users", 0)}
+    if not result["systems"]:
+        return {**facts, "too_few": result["too_few"]}
     return {
         **facts,
-        **_mrr_and_gains(found),
+        **_mrr_and_gains(result),
         "by_seed": {
             name: [round(mrr, 4) for mrr in quality["mrr_by_seed"]]
-            for name, quality in found["systems"].items()
+            for name, quality in result["systems"].items()
             if name.startswith("baseline")
         },
-        "held_out_users": _held_out(found.get("unseen_users") or {}),
-        "forms": {name: each["forms"] for name, each in found.get("rankers", {}).items()},
+        "held_out_users": _held_out(result.get("unseen_users") or {}),
+        "forms": {name: ranker["forms"] for name, ranker in result.get("rankers", {}).items()},
         "form_choices": {
             model: {forms: round(mrr, 4) for forms, mrr in sets.items()}
-            for model, sets in found.get("form_choices", {}).items()
+            for model, sets in result.get("form_choices", {}).items()
         },
-        "by_session_length": _by_length(found.get("by_session_length", {}), models),
-        "by_user_group": _by_group(found.get("by_user_group", {})),
+        "by_session_length": _by_length(result.get("by_session_length", {}), models),
+        "by_user_group": _by_group(result.get("by_user_group", {})),
         "by_context_length": {
-            model: _by_context(model, each)
-            for model, each in found.get("by_context_length", {}).items()
+            model: _by_context(model, contexts)
+            for model, contexts in result.get("by_context_length", {}).items()
         },
     }
 
 
-def _mrr_and_gains(found: Document) -> dict[str, Any]:
+def _mrr_and_gains(result: Document) -> dict[str, Any]:
     return {
-        "mrr": {name: round(quality["mrr"], 4) for name, quality in found["systems"].items()},
+        "mrr": {name: round(quality["mrr"], 4) for name, quality in result["systems"].items()},
         "gains": {
             f"{pair['a']} over {pair['b']}": _gain(pair)
-            for pair in found["comparisons"]
+            for pair in result["comparisons"]
             if pair["b"] != "adj"
         },
     }
 
 
-def _held_out(found: Document) -> dict[str, Any]:
+def _held_out(result: Document) -> dict[str, Any]:
     """The systems on users whom neither counts, rankers nor models have seen."""
-    if not found.get("systems"):
+    if not result.get("systems"):
         return {}
-    cases = found["systems"]["baseline"]["cases"]
-    return {"cases": cases, "users": found.get("users", 0), **_mrr_and_gains(found)}
+    cases = result["systems"]["baseline"]["cases"]
+    return {"cases": cases, "users": result.get("users", 0), **_mrr_and_gains(result)}
 
 
 def _by_length(lengths: Document, models: Sequence[str]) -> dict[str, Any]:
     """The gain of each model over the Baseline Ranker in short, medium and long sessions."""
     kept: dict[str, Any] = {}
-    for name, found in lengths.items():
-        gains = {(each["a"], each["b"]): each for each in found.get("comparisons", ())}
+    for name, result in lengths.items():
+        gains = {(pair["a"], pair["b"]): pair for pair in result.get("comparisons", ())}
         kept[name] = {
-            "cases": found["cases"],
+            "cases": result["cases"],
             "gains": {
                 model: _gain(gains[f"baseline+{model}", "baseline"])
                 for model in models
@@ -119,23 +119,23 @@ def _by_group(groups: Document) -> dict[str, Any]:
     """The systems on the cases of some users."""
     return {
         name: {
-            "cases": found["cases"],
-            **_mrr_and_gains(found),
+            "cases": result["cases"],
+            **_mrr_and_gains(result),
         }
-        for name, found in groups.items()
-        if found.get("systems")
+        for name, result in groups.items()
+        if result.get("systems")
     }
 
 
-def _by_context(model: str, found: Document) -> dict[str, Any]:
+def _by_context(model: str, result: Document) -> dict[str, Any]:
     """The ranker's MRR on long sessions by the queries that the model sees."""
-    if not found.get("queries"):
-        return {"cases": found["cases"]}
+    if not result.get("queries"):
+        return {"cases": result["cases"]}
     ranker = f"baseline+{model}"
     return {
-        "cases": found["cases"],
-        "mrr": {seen: round(found["queries"][seen][ranker]["mrr"], 4) for seen in CONTEXTS},
-        "gains": {f"all over {each['b']}": _gain(each) for each in found.get("comparisons", ())},
+        "cases": result["cases"],
+        "mrr": {seen: round(result["queries"][seen][ranker]["mrr"], 4) for seen in CONTEXTS},
+        "gains": {f"all over {pair['b']}": _gain(pair) for pair in result.get("comparisons", ())},
     }
 
 

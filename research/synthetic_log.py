@@ -86,8 +86,8 @@ class Headroom:
             "baseline": ranker.scores(test.features),
             "intent": self._oracle(test.cases) * 1e6 + column("adj_count"),
         }
-        found = {system: _by_length(test.cases, values) for system, values in scores.items()}
-        return {"cases": {split: len(part.cases) for split, part in parts.items()}, **found}
+        lengths = {system: _by_length(test.cases, values) for system, values in scores.items()}
+        return {"cases": {split: len(part.cases) for split, part in parts.items()}, **lengths}
 
     def _oracle(self, cases: CaseSet) -> Floats:
         """1 for candidates that are outcomes of the session's hidden intent."""
@@ -122,9 +122,9 @@ def _outcomes() -> Iterator[tuple[str, int]]:
     names, phrases = lexicon.starts["entities"], lexicon.starts["outcomes"]
     for entity in range(len(lexicon.domains) * ENTITIES):
         first = entity // ENTITIES * INTENTS
-        for place in range(first * OUTCOMES, (first + INTENTS) * OUTCOMES):
-            text = f"{lexicon.phrases[names + entity]} {lexicon.phrases[phrases + place]}"
-            yield text, place // OUTCOMES
+        for outcome in range(first * OUTCOMES, (first + INTENTS) * OUTCOMES):
+            text = f"{lexicon.phrases[names + entity]} {lexicon.phrases[phrases + outcome]}"
+            yield text, outcome // OUTCOMES
 
 
 def _by_length(cases: CaseSet, scores: Floats) -> dict[str, float]:

@@ -162,7 +162,7 @@ def new_visitors() -> str:
     """The same on new visitors."""
     results = read("aol")["new_visitors"]
     return table(
-        ["copying", *_VISITOR_HEADS], [_visitor_row("yes", *each) for each in results.items()]
+        ["copying", *_VISITOR_HEADS], [_visitor_row("yes", *result) for result in results.items()]
     )
 
 

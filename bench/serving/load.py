@@ -161,11 +161,11 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 
 def main() -> None:
-    given = json.loads(Path(sys.argv[1]).read_text())
-    plan = Plan(given)
+    job = json.loads(Path(sys.argv[1]).read_text())
+    plan = Plan(job)
     signal.signal(signal.SIGTERM, lambda *_: setattr(plan, "end", 0.0))
     begin = time.perf_counter()
-    work = closed(plan, given["clients"]) if "clients" in given else opened(plan, given["rate"])
+    work = closed(plan, job["clients"]) if "clients" in job else opened(plan, job["rate"])
     run(work)
     seconds = time.perf_counter() - begin
     print(

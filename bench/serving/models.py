@@ -43,9 +43,9 @@ def _run(*arguments: str | Path) -> None:
 
 
 def _trained(folder: Path, config: str) -> Path:
-    given = os.environ.get("NEXTQUERY_BENCH_MODEL")
-    if given:
-        return Path(given)
+    model_folder = os.environ.get("NEXTQUERY_BENCH_MODEL")
+    if model_folder:
+        return Path(model_folder)
     out = folder / config
     _run("train", folder / "data", "--out", out, "--config", config, "--set", "train.epochs=2")
     return out

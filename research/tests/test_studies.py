@@ -28,9 +28,9 @@ def quality(mrr: float) -> dict[str, Any]:
 
 def test_the_seeds_of_one_form_are_one_row() -> None:
     names = ["adj", "all-1", "all-2", "baseline+all-1:sum", "baseline+all-2:sum"]
-    found = leaderboard._by_form(dict.fromkeys(names, 0.5))
+    grouped = leaderboard._by_form(dict.fromkeys(names, 0.5))
 
-    assert list(found) == ["adj", "all", "baseline+all:sum"]
+    assert list(grouped) == ["adj", "all", "baseline+all:sum"]
     assert leaderboard._title("baseline+all:sum").endswith("session at every step, sum only")
     assert leaderboard._shown([0.25, 0.35]) == ".300 (.250-.350)"
 
@@ -64,7 +64,7 @@ def test_the_curves_of_a_model_are_thinned_out_but_for_validation(tmp_path: Path
 
 
 def test_a_summary_keeps_the_paper_s_comparisons_and_rounds_them() -> None:
-    found = {
+    scenario = {
         "cases": {"test": 40},
         "users": 7,
         "systems": {"adj": quality(0.25), "baseline": quality(0.3), "baseline+m": quality(0.45)},
@@ -89,7 +89,7 @@ def test_a_summary_keeps_the_paper_s_comparisons_and_rounds_them() -> None:
         "data": {"counts": {"sessions": {"test": 50}}},
         "systems": {"models": ["m"]},
         "training": {"m": {"training": None}},
-        "scenarios": {"next_query": found, "long_tail": few},
+        "scenarios": {"next_query": scenario, "long_tail": few},
         "hidden_intent": {},
     }
 
@@ -122,10 +122,10 @@ def test_p_values_are_written_as_in_the_paper(p: float, text: str) -> None:
 def test_of_a_small_log_cases_and_every_mrr_are_kept() -> None:
     scenario = {"cases": {"test": 40}, "systems": {"adj": quality(0.25004)}}
     report = {"scenarios": {"robust": scenario}, "data": {"counts": {"sessions": {"test": 90}}}}
-    found = leaderboard_runs.summarise(report)
+    kept = leaderboard_runs.summarise(report)
 
-    assert found["scenarios"] == {"robust": {"cases": 40, "mrr": {"adj": 0.25}}}
-    assert found["sessions"] == {"test": 90}
+    assert kept["scenarios"] == {"robust": {"cases": 40, "mrr": {"adj": 0.25}}}
+    assert kept["sessions"] == {"test": 90}
 
 
 def test_every_model_of_the_small_logs_has_its_form_and_seed() -> None:
