@@ -154,7 +154,7 @@ def test_axe_finds_no_barrier(page: Any, service: Any, scheme: str) -> None:
 
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     open_page(page, service)
-    found = Axe().run(page).response["violations"]
+    violations = Axe().run(page).response["violations"]
     add(page, "red shoes")
     add(page, "paris")
     page.check("#compare")
@@ -162,8 +162,8 @@ def test_axe_finds_no_barrier(page: Any, service: Any, scheme: str) -> None:
     page.locator("#search").press_sequentially("par")
     page.wait_for_selector("#search-list [role=option]")
     page.keyboard.press("ArrowDown")
-    found += Axe().run(page).response["violations"]
-    assert [(item["id"], [node["html"] for node in item["nodes"]]) for item in found] == []
+    violations += Axe().run(page).response["violations"]
+    assert [(item["id"], [node["html"] for node in item["nodes"]]) for item in violations] == []
 
 
 def test_the_documentation_works_offline(page: Any, service: Any) -> None:
@@ -308,8 +308,8 @@ def test_why_a_suggestion_stands_where_it_stands(page: Any, service: Any) -> Non
 def test_groups_have_headings_and_keep_the_ranks(page: Any, service: Any) -> None:
     def group(route: Any) -> None:
         answer = route.fetch().json()
-        for place, item in enumerate(answer["suggestions"]):
-            item["group"] = ("Refine", "Next step")[place % 2]
+        for index, item in enumerate(answer["suggestions"]):
+            item["group"] = ("Refine", "Next step")[index % 2]
         route.fulfill(json=answer)
 
     page.route("**/v1/suggest", group)
@@ -328,8 +328,8 @@ def test_groups_have_headings_and_keep_the_ranks(page: Any, service: Any) -> Non
 def test_bars_of_logarithms_above_zero_are_relative_likelihoods(page: Any, service: Any) -> None:
     def score(route: Any) -> None:
         answer = route.fetch().json()
-        for place, item in enumerate(answer["suggestions"]):
-            item["score"] = 3.0 - place
+        for index, item in enumerate(answer["suggestions"]):
+            item["score"] = 3.0 - index
         route.fulfill(json=answer)
 
     page.route("**/v1/suggest", score)

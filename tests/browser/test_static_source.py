@@ -84,10 +84,10 @@ def test_the_browser_gives_the_lists_that_python_gives(tab: Any, site: Path) -> 
       const answers = queries.map(query => client.suggest(query, { n: 50 }));
       return (await Promise.all(answers)).map(answer => answer.suggestions.map(one => one.text));
     }"""
-    found = tab.evaluate(script, TYPED)
+    suggested = tab.evaluate(script, TYPED)
     lists = StaticLists(site / "suggestions")
-    assert found == [lists.suggest([normalise_query(text)]) for text in TYPED]
-    assert sum(map(bool, found)) >= 4
+    assert suggested == [lists.suggest([normalise_query(text)]) for text in TYPED]
+    assert sum(map(bool, suggested)) >= 4
 
 
 def test_queries_are_normalised_as_in_python(tab: Any) -> None:
@@ -102,10 +102,10 @@ def test_queries_are_normalised_as_in_python(tab: Any) -> None:
     known = [text for text in made if "Cn" not in map(unicodedata.category, text)]
     assert len(known) > 1000
     texts = [*TYPED, *hostile_texts(), *known]
-    found = tab.evaluate("texts => texts.map(normaliseQuery)", texts)
+    normalised = tab.evaluate("texts => texts.map(normaliseQuery)", texts)
     expected = [join_words(normalise_query(text)) for text in texts]
-    pairs = zip(texts, expected, found, strict=True)
-    assert [each for each in pairs if each[1] != each[2]] == []
+    pairs = zip(texts, expected, normalised, strict=True)
+    assert [pair for pair in pairs if pair[1] != pair[2]] == []
 
 
 def test_files_that_the_server_sends_unpacked_are_read_too(tab: Any, site: Path) -> None:

@@ -79,9 +79,9 @@ def test_feedback_is_sent(shop: Shop) -> None:
     with shop.page.expect_request(lambda r: '"dismissed"' in (r.post_data or "")):
         shop.page.keyboard.press("Escape")
     sent = shop.bodies("/v1/feedback")
-    assert [each["action"] for each in sent] == ["shown", "clicked", "shown", "dismissed"]
+    assert [event["action"] for event in sent] == ["shown", "clicked", "shown", "dismissed"]
     assert (sent[1]["suggestion"], sent[1]["position"]) == (second, 1)
-    assert len({each["client_id"] for each in sent}) == 1
+    assert len({event["client_id"] for event in sent}) == 1
 
 
 def test_a_page_that_navigates_does_not_wait_for_anything(shop: Shop) -> None:
@@ -106,13 +106,13 @@ def test_nothing_is_asked_while_a_word_is_composed(shop: Shop) -> None:
     shop.page.locator("nextquery-box input").focus()
     keyboard = shop.page.context.new_cdp_session(shop.page)
     for text in ("r", "re", "red"):
-        given = {"text": text, "selectionStart": len(text), "selectionEnd": len(text)}
-        keyboard.send("Input.imeSetComposition", given)
+        composition = {"text": text, "selectionStart": len(text), "selectionEnd": len(text)}
+        keyboard.send("Input.imeSetComposition", composition)
     shop.page.wait_for_timeout(400)
     assert shop.bodies("/v1/complete") == []
     keyboard.send("Input.insertText", {"text": "red"})
     shop.page.wait_for_selector(OPTIONS)
-    assert [each["prefix"] for each in shop.bodies("/v1/complete")] == ["red"]
+    assert [body["prefix"] for body in shop.bodies("/v1/complete")] == ["red"]
 
 
 def test_a_stale_answer_is_dropped(shop: Shop) -> None:
@@ -170,8 +170,8 @@ def test_axe_finds_no_barrier(shop: Shop, scheme: str) -> None:
     shop.type("red")
     shop.page.wait_for_selector(OPTIONS)
     shop.page.keyboard.press("ArrowDown")
-    found = Axe().run(shop.page).response["violations"]
-    assert [(item["id"], [node["html"] for node in item["nodes"]]) for item in found] == []
+    violations = Axe().run(shop.page).response["violations"]
+    assert [(item["id"], [node["html"] for node in item["nodes"]]) for item in violations] == []
     snapshot = shop.page.locator("nextquery-box").aria_snapshot()
     assert 'combobox "Search"' in snapshot
     assert 'group "Refine"' in snapshot

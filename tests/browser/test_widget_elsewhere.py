@@ -111,10 +111,10 @@ def test_feedback_from_another_origin_is_recorded_where_it_is_allowed(
     assert sorted(kind.__name__ for kind in kinds(folder)) == sorted(
         ["ShownList", "TakenSuggestion", "ShownList", "DismissedList"]
     )
-    found = join_events(recorded(folder), Bounds())
-    assert [bool(each.taken) for each in found.impressions] == [True, False]
-    assert [each.dismissed for each in found.impressions] == [False, True]
-    assert not any(found.excluded.values())
+    joined = join_events(recorded(folder), Bounds())
+    assert [bool(impression.taken) for impression in joined.impressions] == [True, False]
+    assert [impression.dismissed for impression in joined.impressions] == [False, True]
+    assert not any(joined.excluded.values())
 
     script = """async ([url, key]) => {
       const { NextqueryClient } = await import(`${url}/widget/client.js`);

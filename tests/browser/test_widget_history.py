@@ -195,8 +195,8 @@ def test_axe_finds_no_barrier(shop: Shop) -> None:
     search(shop, "red wine")
     search(shop, "red shoes")
     shop.page.wait_for_selector(OWN)
-    found = Axe().run(shop.page)
-    assert found.response["violations"] == [], found.generate_report()
+    result = Axe().run(shop.page)
+    assert result.response["violations"] == [], result.generate_report()
 
 
 _PLAIN_PAGE = f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Shop</title>

@@ -133,8 +133,8 @@ def test_algolia_completes_and_suggests(algolia: Any) -> None:
     expect(algolia.locator(".aa-Input")).to_have_value("red boots")
     algolia.wait_for_function("client.session.queries.length === 2")
     assert algolia.evaluate("client.session.queries") == ["red shoes", "red boots"]
-    sent = [each.post_data_json for each in asked if each.url.endswith("/feedback")]
-    assert [each["action"] for each in sent][:2] == ["shown", "clicked"]
+    sent = [request.post_data_json for request in asked if request.url.endswith("/feedback")]
+    assert [event["action"] for event in sent][:2] == ["shown", "clicked"]
     assert (sent[1]["suggestion"], sent[1]["position"]) == ("red boots", 1)
 
 

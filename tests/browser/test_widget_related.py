@@ -111,10 +111,10 @@ def test_the_block_and_the_box_say_what_was_meant(shop: Shop) -> None:
     )
     assert shop.texts()[0] == "television stand"
     shop.page.locator(OPTIONS).nth(1).click()
-    shop.wait_until(lambda: any(each["action"] == "clicked" for each in _feedback(shop)))
-    clicked = next(each for each in _feedback(shop) if each["action"] == "clicked")
+    shop.wait_until(lambda: any(event["action"] == "clicked" for event in _feedback(shop)))
+    clicked = next(event for event in _feedback(shop) if event["action"] == "clicked")
     assert clicked["position"] == 1  # of the suggestions: the correction is none
-    shown = next(each for each in _feedback(shop) if each["query"] == "televsion stand")
+    shown = next(event for event in _feedback(shop) if event["query"] == "televsion stand")
     assert "television stand" not in shown["suggestions"]
 
 
@@ -154,7 +154,7 @@ def test_no_completion_repeats_what_is_typed(shop: Shop) -> None:
     shop.type("Television  stand")
     shop.page.wait_for_selector(OPTIONS)
     shop.wait_until(lambda: shop.texts() == ["television stand oak"])
-    answers = [each for each in shop.asked if each.url.endswith("/v1/complete")]
+    answers = [request for request in shop.asked if request.url.endswith("/v1/complete")]
     last = json.loads(answers[-1].response().text())
     assert "television stand" in [item["text"] for item in last["completions"]]
 

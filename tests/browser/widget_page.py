@@ -56,7 +56,7 @@ class Shop:
 
     def bodies(self, route: str) -> list[Any]:
         """What was posted to a route so far."""
-        return [each.post_data_json for each in self.asked if each.url.endswith(route)]
+        return [request.post_data_json for request in self.asked if request.url.endswith(route)]
 
     def say(self, items: Sequence[dict[str, Any]]) -> None:
         """Put words into the service's mouth."""

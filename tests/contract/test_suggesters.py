@@ -124,8 +124,8 @@ def data(prepared: Any, tiny_log: Any) -> PreparedData:
     for number in range(300):
         user = f"user{number % 40}"
         topic = rng.choice(TOPICS)
-        mine = [query for query in queries if query.startswith(topic)]
-        typed = rng.sample(mine, rng.randint(2, 5))
+        on_topic = [query for query in queries if query.startswith(topic)]
+        typed = rng.sample(on_topic, rng.randint(2, 5))
         sessions.append((user, typed))
         # Cut so that a few queries share their page: one concept for "paris map" and "museum".
         clicks.append((user, typed[-1], f"https://example/{typed[-1][:7]}"))
@@ -166,9 +166,9 @@ def test_it_follows_the_protocol(suggester: Suggester, folder: Path) -> None:
 
 def test_every_kind_completes(suggester: Suggester) -> None:
     assert isinstance(suggester, Completer)
-    found = suggester.complete(["paris map"], "Paris", 4)
-    assert 0 < len(found) <= 4
-    assert all(item.text.startswith("paris") and item.text != "paris map" for item in found)
+    completions = suggester.complete(["paris map"], "Paris", 4)
+    assert 0 < len(completions) <= 4
+    assert all(item.text.startswith("paris") and item.text != "paris map" for item in completions)
     assert suggester.complete([], "paris", 0) == []
     with pytest.raises(InputError, match="-1"):
         suggester.complete([], "paris", -1)
@@ -280,14 +280,14 @@ def test_a_blocked_word_is_never_suggested_and_its_place_is_filled(
 def test_a_diagnosis_agrees_with_the_list(suggester: Suggester, context: list[str]) -> None:
     shown = [item.text for item in suggester.suggest(context, LISTED)]
     assert shown
-    for place, text in enumerate(shown[:5]):
-        found = why(suggester, text, context)
-        assert (found.can_be_suggested, found.reason, found.rank) == (True, None, place + 1)
+    for index, text in enumerate(shown[:5]):
+        answer = why(suggester, text, context)
+        assert (answer.can_be_suggested, answer.reason, answer.rank) == (True, None, index + 1)
     for text in ("zyzzyva", "", "paris zyzzyva", *context):
-        found = why(suggester, text, context)
-        assert not found.can_be_suggested
-        assert found.reason
-        assert found.rank is None
+        answer = why(suggester, text, context)
+        assert not answer.can_be_suggested
+        assert answer.reason
+        assert answer.rank is None
 
 
 def test_a_diagnosis_counts_only_what_enough_users_typed(suggester: Suggester) -> None:

@@ -90,8 +90,8 @@ def with_requirements(core: BareEnvironment, folder: Path, names: list[str]) -> 
 def _with_wheel(core: BareEnvironment, folder: Path) -> tuple[Path, Path]:
     """The interpreter and packages of a new environment that has the core's wheel alone."""
     python, site = _virtual_environment(folder)
-    [found] = (core.python.parents[1] / "lib").glob("python*/site-packages")
-    for installed in found.glob("nextquery*"):
+    [site_packages] = (core.python.parents[1] / "lib").glob("python*/site-packages")
+    for installed in site_packages.glob("nextquery*"):
         (site / installed.name).symlink_to(installed)
     script = core.python.with_name("nextquery").read_text("utf-8")
     copied = python.with_name("nextquery")
@@ -142,9 +142,9 @@ def _closure(
         if name == "nextquery":
             yield from _closure(package, wanted, seen)
             continue
-        found = _installed(needed)
-        yield name, found
-        yield from _closure(found, wanted, seen)
+        package = _installed(needed)
+        yield name, package
+        yield from _closure(package, wanted, seen)
 
 
 def _applies(needed: Requirement, extras: frozenset[str]) -> bool:
@@ -155,11 +155,11 @@ def _applies(needed: Requirement, extras: frozenset[str]) -> bool:
 
 def _installed(needed: Requirement) -> Distribution:
     try:
-        found = distribution(needed.name)
+        package = distribution(needed.name)
     except PackageNotFoundError:
         raise AssertionError(f"{needed} is not installed where the tests run") from None
-    assert needed.specifier.contains(found.version, prereleases=True), (needed, found.version)
-    return found
+    assert needed.specifier.contains(package.version, prereleases=True), (needed, package.version)
+    return package
 
 
 def _link(package: Distribution, site: Path) -> None:

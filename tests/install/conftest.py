@@ -21,5 +21,5 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def wheel(distributions: Path) -> Path:
-    [found] = distributions.glob("*.whl")
-    return found
+    [wheel] = distributions.glob("*.whl")
+    return wheel

@@ -74,13 +74,13 @@ def _refused(environment: BareEnvironment, *words: str) -> str:
 
 
 def test_the_core_has_few_packages_and_suggests(core: BareEnvironment) -> None:
-    found = json.loads(core.run("suggest", "adj", "paris", "--json").stdout)
+    answer = json.loads(core.run("suggest", "adj", "paris", "--json").stdout)
 
     assert core.packages >= {"polars", "narwhals"}
     heavy = {"torch", "fastapi", "lightgbm", "scipy", "pandas", "pyarrow", "duckdb"}
     assert not core.packages & heavy
     assert core.size() < LARGEST_CORE
-    assert found["suggestions"]
+    assert answer["suggestions"]
     assert "(extras: none)" in core.run("--version").stdout
 
 
@@ -165,10 +165,10 @@ def _got(address: str, body: bytes | None = None) -> bytes:
 def test_the_network_suggests_with_its_extra_alone(
     neural: BareEnvironment, served_models: dict[str, Path]
 ) -> None:
-    found = json.loads(neural.run("suggest", served_models["hred"], "paris", "--json").stdout)
+    answer = json.loads(neural.run("suggest", served_models["hred"], "paris", "--json").stdout)
 
     assert "tensorboard" not in neural.packages
-    assert found["model"] == "hred"
-    assert found["suggestions"]
+    assert answer["model"] == "hred"
+    assert answer["suggestions"]
     line = _refused(neural, "train", "data", "--out", "hred")
     assert line == "error: tensorboard is not installed: pip install 'nextquery[train]'"

@@ -31,14 +31,15 @@ def test_hred_is_trained_on_the_planted_log(tmp_path: Path) -> None:
     settings = AuditSettings(min_users=(1,), config=str(tmp_path / "short.toml"), planting=FEW)
     said: list[str] = []
     result = audit(tmp_path / "model", PreparedData(tmp_path / "data"), settings, said.append)
-    assert sum("training HRED" in each for each in said) == 1, "once, whatever the number of K"
-    found = {each.kind: each for each in result.exposures}
-    assert list(found) == ["adjacency", KIND]
-    assert [each.users for each in found[KIND].guarded] == [0, 1, 8]
+    assert sum("training HRED" in line for line in said) == 1, "once, whatever the number of K"
+    by_kind = {exposures.kind: exposures for exposures in result.exposures}
+    assert list(by_kind) == ["adjacency", KIND]
+    assert [exposure.users for exposure in by_kind[KIND].guarded] == [0, 1, 8]
     bits = [
-        [each.mean_bits for each in side] for side in (found[KIND].guarded, found[KIND].unguarded)
+        [exposure.mean_bits for exposure in side]
+        for side in (by_kind[KIND].guarded, by_kind[KIND].unguarded)
     ]
     assert bits[0] == bits[1], "scores know no guard"
-    assert found[KIND].guarded[1].shown == 0, "what one person typed is not listed"
-    curves = [(each.kind, each.min_users) for each in result.poisoning]
+    assert by_kind[KIND].guarded[1].shown == 0, "what one person typed is not listed"
+    curves = [(curve.kind, curve.min_users) for curve in result.poisoning]
     assert curves == [(kind, k) for kind in ("adjacency", KIND) for k in (1, 3)]

@@ -100,8 +100,8 @@ def _whole_commands(lines: list[str]) -> Iterator[str]:
 
 
 def blocks(page: Path) -> list[Block]:
-    found = _BLOCK.findall(page.read_text(encoding="utf-8"))
-    return [Block(language, text, not_run) for not_run, language, text in found]
+    matches = _BLOCK.findall(page.read_text(encoding="utf-8"))
+    return [Block(language, text, not_run) for not_run, language, text in matches]
 
 
 @pytest.fixture(scope="module")

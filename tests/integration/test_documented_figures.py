@@ -193,5 +193,5 @@ def test_every_figure_has_a_file_or_is_a_constant(page: Path) -> None:
 
 
 def test_the_check_finds_figures() -> None:
-    found: Any = _MEASURED.findall("12% of 3.1 s, 78 of 87, .127, 1,012 rows; v3, 20 users, a/b/2")
-    assert found == ["12%", "3.1 s", "78 of 87", ".127", "1,012"]
+    texts: Any = _MEASURED.findall("12% of 3.1 s, 78 of 87, .127, 1,012 rows; v3, 20 users, a/b/2")
+    assert texts == ["12%", "3.1 s", "78 of 87", ".127", "1,012"]

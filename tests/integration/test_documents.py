@@ -91,7 +91,7 @@ def test_the_commands_that_a_page_shows_exist(page: Path) -> None:
             assert words[0] in ("--version", "--help", "--install-completion")
             continue
         assert name in known, f"{page.name}: nextquery {' '.join(words)}"
-        spelt = {each for p in known[name].params for each in [*p.opts, *p.secondary_opts]}
+        spelt = {option for p in known[name].params for option in [*p.opts, *p.secondary_opts]}
         assert set(options) <= spelt | {"--help"}, f"{page.name}: nextquery {' '.join(words)}"
 
 
@@ -100,7 +100,7 @@ def test_the_options_that_a_page_names_exist(page: Path) -> None:
     if page.name == "CHANGELOG.md":
         return  # names removed options, too
     parameters = [parameter for _, command in COMMANDS for parameter in command.params]
-    known = {spelt for each in parameters for spelt in [*each.opts, *each.secondary_opts]}
+    known = {spelt for p in parameters for spelt in [*p.opts, *p.secondary_opts]}
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z_-]+", page.read_text(encoding="utf-8")))
     assert named - known - OTHERS == set()
 

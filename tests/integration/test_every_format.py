@@ -38,7 +38,7 @@ def objects(make: Callable[[str, str, datetime], Any]) -> list[Any]:
 
 
 def lines(make: Callable[[str, str, datetime], Any]) -> str:
-    return "".join(json.dumps(each) + "\n" for each in objects(make))
+    return "".join(json.dumps(item) + "\n" for item in objects(make))
 
 
 def seconds(time: datetime) -> float:

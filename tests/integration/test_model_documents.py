@@ -11,12 +11,12 @@ def test_every_name_in_the_table_exists() -> None:
     rows = [line for line in DOCUMENT.read_text(encoding="utf-8").splitlines() if "| Eq." in line]
     assert len(rows) >= 8
     for row in rows:
-        found = importlib.import_module("nextquery.model.hred")
+        module = importlib.import_module("nextquery.model.hred")
         for name in re.findall(r"`([\w.]+)`", row.split("|")[3]):
             if name.endswith(".py"):
-                found = importlib.import_module(f"nextquery.model.{name.removesuffix('.py')}")
+                module = importlib.import_module(f"nextquery.model.{name.removesuffix('.py')}")
                 continue
-            target = found
+            target = module
             for part in name.split("."):
                 target = getattr(target, part)
 

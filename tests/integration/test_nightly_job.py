@@ -40,7 +40,7 @@ def test_the_cron_job_has_the_lines_of_the_script() -> None:
 
 
 def _versions(service: RunningService) -> dict[str, str]:
-    return {each["name"]: each["version"] for each in service.get("/v1/models").json()["models"]}
+    return {model["name"]: model["version"] for model in service.get("/v1/models").json()["models"]}
 
 
 @pytest.mark.timeout(1200)
@@ -61,9 +61,9 @@ def test_two_nights_with_a_gate(tmp_path: Path, start_service: ServiceStarter) -
     fit(data, "popularity", models / "trends", trending_days=7)
     train(data, models / "hred", "tiny", ["model.copy=false", "train.epochs=4"])
     until = _made_from(models / "hred")["until"]
-    others = ("--fallback", models / "adjacency", "--compare", f"trends={models / 'trends'}")
+    options = ("--fallback", models / "adjacency", "--compare", f"trends={models / 'trends'}")
     service = start_service(
-        models / "hred", *others, "--require-check", NEXTQUERY_ADMIN_KEYS=key.line
+        models / "hred", *options, "--require-check", NEXTQUERY_ADMIN_KEYS=key.line
     )
     (models / "hred-next.training").mkdir()  # the night before was cut off
     (tmp_path / "logs").mkdir()
@@ -131,13 +131,13 @@ def _made_from(model: Path) -> Any:
 
 def _placed(script: str, home: Path, service: RunningService) -> str:
     """The script with the folders and the address of this test."""
-    places = {
+    locations = {
         "/srv/nextquery": home,
         "/var/log/search": home / "logs",
         "/run/secrets/admin-key": home / "admin-key",
         "http://127.0.0.1:8000": service.url,
     }
-    for written, here in places.items():
+    for written, here in locations.items():
         assert written in script
         script = script.replace(written, str(here))
     return script

@@ -37,11 +37,11 @@ def run(*commands: tuple[object, ...]) -> None:
 def test_every_kind_of_folder_and_file_may_have_them(
     tmp_path: Path, served_models: dict[str, Path]
 ) -> None:
-    place = tmp_path / NAME
-    place.mkdir()
-    log, data, model, report = (place / f"{what} {NAME}" for what in ("log", "d", "m", "r"))
+    folder = tmp_path / NAME
+    folder.mkdir()
+    log, data, model, report = (folder / f"{letter} {NAME}" for letter in ("log", "d", "m", "r"))
     write_log(log, 300, 1)
-    blocklist, feedback, copy = (place / f"{what} {NAME}" for what in ("b", "f", "c"))
+    blocklist, feedback, copy = (folder / f"{letter} {NAME}" for letter in ("b", "f", "c"))
     blocklist.write_text("google\n", encoding="utf-8")
     shutil.copytree(served_models["adjacency"], copy)
     _write_feedback(feedback)
@@ -51,7 +51,7 @@ def test_every_kind_of_folder_and_file_may_have_them(
         ("fit", data, "--kind", "adjacency", "--out", model),
         ("suggest", model, "google", "--blocklist", blocklist),
         ("suggest", copy, "red shoes"),
-        ("export", model, "--to", "static", "--out", place / f"x {NAME}"),
+        ("export", model, "--to", "static", "--out", folder / f"x {NAME}"),
         ("feedback", "report", feedback, "--out", report),
     )
     assert (report / "results.json").is_file()

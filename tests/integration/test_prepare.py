@@ -33,8 +33,8 @@ def _prepare(log: Path | str, out: Path, *options: str) -> dict[str, Any]:
     arguments = ["prepare", str(log), "--out", str(out), "--json", *options]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
 
 
 def _write(path: Path, rows: list[Row]) -> Path:
@@ -161,9 +161,9 @@ def test_counts_are_those_of_a_plain_loop(reference: Path, within_sessions: bool
                 counts[kind, text] = counts.get((kind, text), 0) + 1
     for kind, column in (("queries", "query"), ("words", "word")):
         expected = [
-            (text, counts[kind, text], len(found))
-            for (of, text), found in users.items()
-            if of == kind and len(found) >= 2
+            (text, counts[kind, text], len(typed_by))
+            for (of, text), typed_by in users.items()
+            if of == kind and len(typed_by) >= 2
         ]
         expected.sort(key=lambda row: (-row[1], row[0]))
         assert data.counts(kind).select(column, "count", "users").collect().rows() == expected
@@ -286,8 +286,8 @@ def test_one_user_cannot_pass_the_k_user_rule_by_repeating(tmp_path: Path) -> No
         rows += _session(user, "2024-01-05", "red shoes", "red boots")
     rows += _session("d", "2024-04-05", "red shoes", "red boots")
     log = _write(tmp_path / "log.tsv", rows)
-    found = _prepare(log, tmp_path / "data", "--split-at", CUTS)
-    assert found["counts"]["queries"]["background"] > 200  # within the limits of one visitor
+    document = _prepare(log, tmp_path / "data", "--split-at", CUTS)
+    assert document["counts"]["queries"]["background"] > 200  # within the limits of one visitor
     data = PreparedData(tmp_path / "data")
     assert sorted(data.words()) == ["boots", "red", "shoes"]
     for table in ("queries", "words", "followers", "clicks"):
@@ -379,11 +379,11 @@ def test_a_site_gives_a_recogniser_of_its_own(
     monkeypatch.chdir(tmp_path)
     rows = _session("a", "2024-01-05", "Jane Doe", "8.8.8.8", "red shoes", "red boots")
     log = _write(tmp_path / "log.tsv", rows)
-    place = f"rules_{engine}:names_jane"
+    recogniser = f"rules_{engine}:names_jane"
     options = ("--split-at", CUTS, "--min-users", "1", "--engine", engine)
-    found = _prepare(log, tmp_path / "data", *options, "--recogniser", place)
-    assert found["counts"]["rows_dropped"]["personal"] == 2
-    assert found["settings"]["recogniser"] == place
+    document = _prepare(log, tmp_path / "data", *options, "--recogniser", recogniser)
+    assert document["counts"]["rows_dropped"]["personal"] == 2
+    assert document["settings"]["recogniser"] == recogniser
     failed = CliRunner().invoke(
         app,
         ["prepare", str(log), "--out", str(tmp_path / "x"), "--recogniser", "nowhere:rule"],

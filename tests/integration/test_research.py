@@ -31,9 +31,9 @@ def test_the_summary_is_short() -> None:
 def gain_of(study: str, scenario: str) -> dict[str, float]:
     """The primary measure of a study: a model with the chosen forms over the Baseline Ranker."""
     model = {"synthetic": "first-1", "control": "all-1"}.get(study, "hred")
-    found = tables.read(study)["scenarios"][scenario]["gains"][f"baseline+{model} over baseline"]
-    assert isinstance(found, dict)
-    return found
+    gains = tables.read(study)["scenarios"][scenario]["gains"][f"baseline+{model} over baseline"]
+    assert isinstance(gains, dict)
+    return gains
 
 
 def percent(study: str, scenario: str) -> str:

@@ -52,9 +52,9 @@ def _user(line: str) -> str:
     return line.split("\t")[0]
 
 
-def _settings(engine: str = "polars", **others: object) -> PrepareSettings:
+def _settings(engine: str = "polars", **changed: object) -> PrepareSettings:
     limits = {"max_user_repeats": 1, "max_user_share": 0.001}
-    values: dict[str, object] = {"min_users": 2, "holdout_users": 0.1, **limits, **others}
+    values: dict[str, object] = {"min_users": 2, "holdout_users": 0.1, **limits, **changed}
     return PrepareSettings(engine=engine, **values)  # type: ignore[arg-type]
 
 
@@ -89,10 +89,10 @@ def test_forgetting_leaves_what_a_log_without_the_person_gives(engine: str, tmp_
     gone = {_users(lines)[3], _users(lines)[11]}
     log = _write(tmp_path / "log.tsv", lines)
     prepare([log], tmp_path / "data", _settings(engine))
-    found = forget(tmp_path / "data", gone)
+    revised = forget(tmp_path / "data", gone)
     left = [line for line in lines if _user(line) not in gone]
-    assert found.users_removed == 2
-    assert found.rows_removed == len(lines) - len(left)
+    assert revised.users_removed == 2
+    assert revised.rows_removed == len(lines) - len(left)
     _write(log, left)
     prepare([log], tmp_path / "fresh", _settings(engine))
     _same_bytes(tmp_path / "data", tmp_path / "fresh")
@@ -121,7 +121,7 @@ def _holds(folder: Path, text: str) -> bool:
     tables = [pl.read_parquet(file).write_ndjson() for file in folder.rglob("*.parquet")]
     rejected = gzip.decompress((folder / "rejected.ndjson.gz").read_bytes()).decode()
     plain = [file.read_text() for file in folder.rglob("*") if file.suffix in (".txt", ".json")]
-    return any(text in found for found in (*tables, rejected, *plain))
+    return any(text in content for content in (*tables, rejected, *plain))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -164,7 +164,7 @@ def test_old_days_go_with_their_rejected_rows(tmp_path: Path) -> None:
     first = _write(tmp_path / "1.tsv", [header, *old, "also broken\n"])
     second = _write(tmp_path / "2.tsv", [header, *new])
     prepare([first], tmp_path / "data", _settings())
-    found = update(tmp_path / "data", [second], keep_days=30)
+    revised = update(tmp_path / "data", [second], keep_days=30)
     kept = []
     for file, body in ((first, [*old, "also broken\n"]), (second, new)):
         left, recent = [], False
@@ -175,7 +175,7 @@ def test_old_days_go_with_their_rejected_rows(tmp_path: Path) -> None:
         kept.append(_write(file, [header, *left]))
     prepare(kept, tmp_path / "fresh", _settings())
     _same_bytes(tmp_path / "data", tmp_path / "fresh")
-    assert found.rows_removed > 0
+    assert revised.rows_removed > 0
 
 
 def _ubi(user: str, number: int, query: str, minute: int) -> Lines:

@@ -56,18 +56,18 @@ def write_log(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("secret")
-    write_log(place / "log.tsv")
+    folder = tmp_path_factory.mktemp("secret")
+    write_log(folder / "log.tsv")
     commands = (
-        f"prepare {place}/log.tsv --out {place}/data --no-spelling --idle-minutes 5"
+        f"prepare {folder}/log.tsv --out {folder}/data --no-spelling --idle-minutes 5"
         " --max-user-repeats 100000 --max-user-share 1",
-        f"train {place}/data --out {place}/model --config tiny --set train.epochs=1"
+        f"train {folder}/data --out {folder}/model --config tiny --set train.epochs=1"
         " --set model.query_size=32 --set model.session_size=32 --set train.validation_sessions=50",
     )
     for command in commands:
         result = CliRunner().invoke(app, command.split(), catch_exceptions=False)
         assert result.exit_code == 0, result.output
-    return place / "model"
+    return folder / "model"
 
 
 def tells(text: str) -> bool:
@@ -82,15 +82,15 @@ def suggestions(suggester: HREDSuggester, contexts: list[list[str]]) -> list[str
         DecodeConfig(beam=50, diversity=0.8, length_normalised=True, quality=False),
         DecodeConfig(beam=50, strategy="sample", temperature=2.0, quality=False),
     ]
-    found = [
-        each.text
+    texts = [
+        suggestion.text
         for config in configs
         for suggested in suggester.suggest_many(contexts, 30, config=config)
-        for each in suggested
+        for suggestion in suggested
     ]
     for prefix in ("v", "violet", "violet ", "tunnel m", "paris "):
-        found += [each.text for each in suggester.complete(["paris hotel"], prefix, 30)]
-    return found
+        texts += [suggestion.text for suggestion in suggester.complete(["paris hotel"], prefix, 30)]
+    return texts
 
 
 @pytest.mark.slow

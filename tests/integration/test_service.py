@@ -90,9 +90,9 @@ def test_score_complete_explain(service: Any) -> None:
     assert [score["unknown"] for score in scored["scores"]] == [[], ["qqq"]]
     assert all(score["log_likelihood"] < 0 for score in scored["scores"])
     for model in ("hred", "adj"):
-        found = asked(service, "/v1/complete", {"prefix": "paris ho", "model": model})
-        assert found["completions"]
-        assert all(item["text"].startswith("paris ho") for item in found["completions"])
+        completed = asked(service, "/v1/complete", {"prefix": "paris ho", "model": model})
+        assert completed["completions"]
+        assert all(item["text"].startswith("paris ho") for item in completed["completions"])
     explained = asked(service, "/v1/explain", {"context": ["paris", "rome"]})
     assert [query["text"] for query in explained["queries"]] == ["paris", "rome"]
     assert all(0 < query["share"] < 1 for query in explained["queries"])
@@ -195,15 +195,15 @@ def test_pages_come_from_here_alone(service: Any) -> None:
 @pytest.mark.parametrize("specificity", [0.0, 0.5])
 def test_a_list_is_ranked_by_the_specificity_asked_for(service: Any, specificity: float) -> None:
     body = {"query": "red shoes", "specificity": specificity, "known": "free"}
-    found = asked(service, "/v1/suggest", body)["suggestions"]
-    assert len(found) == 5
-    for item in found:
+    items = asked(service, "/v1/suggest", body)["suggestions"]
+    assert len(items) == 5
+    for item in items:
         if specificity:
             expected = item["log_likelihood"] - specificity * item["log_prior"]
             assert item["score"] == pytest.approx(expected, abs=1e-4)
         else:
             assert item["log_prior"] is None
-    assert [item["score"] for item in found] == sorted((i["score"] for i in found), reverse=True)
+    assert [item["score"] for item in items] == sorted((i["score"] for i in items), reverse=True)
 
 
 def test_known_queries_only_or_new_ones_too(service: Any) -> None:
@@ -221,11 +221,11 @@ def test_after_a_query_without_results_the_rescue_leads(service: Any) -> None:
     body = {"query": "red shose", "model": "adj", "n": 3}
     before = asked(service, "/v1/suggest", body)["suggestions"]
     assert not any(item["source"].startswith("people") for item in before)
-    found = asked(service, "/v1/suggest", body | {"results": 0})["suggestions"]
-    assert found[0]["text"] == "red shoes"
-    assert found[0]["source"].startswith("people who found nothing then searched for this (")
+    items = asked(service, "/v1/suggest", body | {"results": 0})["suggestions"]
+    assert items[0]["text"] == "red shoes"
+    assert items[0]["source"].startswith("people who found nothing then searched for this (")
     [answer] = asked(service, "/v1/suggest/batch", {"requests": [body | {"results": 0}]})["answers"]
-    assert answer["suggestions"] == found
+    assert answer["suggestions"] == items
     # one with results, and one that nobody searched on after, are as they were
     assert asked(service, "/v1/suggest", body | {"results": 7})["suggestions"] == before
     assert service.post("/v1/suggest", body | {"results": -1}, **KEY).status_code == 422

@@ -24,11 +24,11 @@ def suggest(service: Any, query: str = "red shoes") -> httpx.Response:
     return service.post("/v1/suggest", {"query": query})  # type: ignore[no-any-return]
 
 
-def children(service: Any, what: bytes) -> list[int]:
+def children(service: Any, text: bytes) -> list[int]:
     """The processes that a service started whose command holds `what`."""
     lists = Path(f"/proc/{service.process.pid}/task").glob("*/children")
-    pids = [int(pid) for each in lists for pid in each.read_text().split()]
-    return [pid for pid in pids if what in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    pids = [int(pid) for file in lists for pid in file.read_text().split()]
+    return [pid for pid in pids if text in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def replace_file(folder: Path, name: str, content: bytes) -> None:
@@ -41,7 +41,7 @@ def replace_file(folder: Path, name: str, content: bytes) -> None:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, served_models: dict[str, Path]) -> Path:
+def home(tmp_path_factory: pytest.TempPathFactory, served_models: dict[str, Path]) -> Path:
     folder = tmp_path_factory.mktemp("faults")
     shutil.copytree(served_models["adjacency"], folder / "model")
     (folder / "blocklist").write_text("forbidden\n")
@@ -50,38 +50,36 @@ def place(tmp_path_factory: pytest.TempPathFactory, served_models: dict[str, Pat
 
 
 @pytest.fixture(scope="module")
-def service(start_service: Any, place: Path) -> Any:
+def service(start_service: Any, home: Path) -> Any:
     return start_service(
-        place / "model",
-        *("--feedback", place / "feedback", "--blocklist", place / "blocklist"),
+        home / "model",
+        *("--feedback", home / "feedback", "--blocklist", home / "blocklist"),
         *("--budget-ms", "60000"),
         NEXTQUERY_ADMIN_KEYS=ADMIN.line,
-        TMPDIR=str(place / "tmp"),
+        TMPDIR=str(home / "tmp"),
     )
 
 
-def test_a_folder_whose_content_cannot_be_opened_is_refused(service: Any, place: Path) -> None:
-    good = (place / "model" / "query_counts.npy").read_bytes()
-    replace_file(place / "model", "query_counts.npy", b"no numbers at all")
+def test_a_folder_whose_content_cannot_be_opened_is_refused(service: Any, home: Path) -> None:
+    good = (home / "model" / "query_counts.npy").read_bytes()
+    replace_file(home / "model", "query_counts.npy", b"no numbers at all")
     refused = service.post("/admin/reload", None, **ADMIN_KEY)
     assert refused.status_code == 409
-    assert refused.json()["detail"].startswith(f"{place / 'model' / 'query_counts.npy'}: ")
+    assert refused.json()["detail"].startswith(f"{home / 'model' / 'query_counts.npy'}: ")
     assert suggest(service).json()["suggestions"]
-    replace_file(place / "model", "query_counts.npy", good)
+    replace_file(home / "model", "query_counts.npy", good)
     assert service.post("/admin/reload", None, **ADMIN_KEY).status_code == 200
 
 
-def test_the_kill_switch_works_though_its_folder_was_cleaned_away(
-    service: Any, place: Path
-) -> None:
+def test_the_kill_switch_works_though_its_folder_was_cleaned_away(service: Any, home: Path) -> None:
     def switch(on: bool) -> int:
         url = service.url + "/admin/kill-switch"
         return httpx.put(url, json={"on": on}, headers=ADMIN_KEY, timeout=900).status_code
 
-    for folder in (place / "tmp").glob("nextquery-*"):
+    for folder in (home / "tmp").glob("nextquery-*"):
         shutil.rmtree(folder)
     assert switch(True) == 200
-    for folder in (place / "tmp").glob("nextquery-*"):
+    for folder in (home / "tmp").glob("nextquery-*"):
         shutil.rmtree(folder)
     time.sleep(1.0)  # four looks at the files
     assert suggest(service).json()["suggestions"] == []
@@ -89,23 +87,23 @@ def test_the_kill_switch_works_though_its_folder_was_cleaned_away(
     assert suggest(service).json()["suggestions"]
 
 
-def test_feedback_is_written_though_its_folder_was_deleted(service: Any, place: Path) -> None:
-    shutil.rmtree(place / "feedback")
+def test_feedback_is_written_though_its_folder_was_deleted(service: Any, home: Path) -> None:
+    shutil.rmtree(home / "feedback")
     event = {"action": "dismissed", "query": "x", "client_id": "c", "query_id": "q"}
     assert service.post("/v1/feedback", event).status_code == 204
-    assert list((place / "feedback").glob("events-*.ndjson"))
-    shutil.rmtree(place / "feedback")
-    (place / "feedback").write_text("")
+    assert list((home / "feedback").glob("events-*.ndjson"))
+    shutil.rmtree(home / "feedback")
+    (home / "feedback").write_text("")
     refused = service.post("/v1/feedback", event)
     assert refused.status_code == 503
     assert refused.headers["content-type"] == "application/problem+json"
 
 
-def test_a_text_is_blocked_by_one_request(service: Any, place: Path) -> None:
+def test_a_text_is_blocked_by_one_request(service: Any, home: Path) -> None:
     def texts() -> list[str]:
         return [item["text"] for item in suggest(service).json()["suggestions"]]
 
-    before = (place / "blocklist").read_text()
+    before = (home / "blocklist").read_text()
     assert "red boots" in texts()
     asked = {"query": "Red Boots", "context": ["red shoes"]}
 
@@ -123,7 +121,7 @@ def test_a_text_is_blocked_by_one_request(service: Any, place: Path) -> None:
     assert service.get("/admin/why?query=x").status_code == 401
     assert service.post("/admin/block", {"text": "?"}, **ADMIN_KEY).status_code == 422
     assert service.post("/admin/block", {"text": "x"}).status_code == 401
-    (place / "blocklist").write_text(before)
+    (home / "blocklist").write_text(before)
     service.wait_until(lambda: "red boots" in texts())
 
 

@@ -81,7 +81,7 @@ def workers_of(service: Any) -> list[int]:
 
 def metrics_folder(service: Any) -> Path:
     environment = Path(f"/proc/{workers_of(service)[0]}/environ").read_bytes().split(b"\0")
-    [path] = [each for each in environment if each.startswith(f"{DIRECTORY_VARIABLE}=".encode())]
+    [path] = [item for item in environment if item.startswith(f"{DIRECTORY_VARIABLE}=".encode())]
     return Path(path.decode().partition("=")[2])
 
 
@@ -257,8 +257,8 @@ def test_overload_leaving_clients_and_a_stop_under_load(
 def test_what_cannot_be_served_ends_with_one_line(
     arguments: list[str], complaint: str, served_models: dict[str, Path], tmp_path: Path
 ) -> None:
-    places = {"none": tmp_path / "none", **served_models}
-    command = [argument.format_map(places) for argument in arguments]
+    folders = {"none": tmp_path / "none", **served_models}
+    command = [argument.format_map(folders) for argument in arguments]
     ended = subprocess.run(
         [sys.executable, "-m", "nextquery", "serve", *command, "--port", "0"],
         capture_output=True,

@@ -86,6 +86,6 @@ def test_sessions_and_feedback_have_what_was_typed(service: Any, folder: Path) -
     answer = service.post("/v1/suggest/batch", batch).json()["answers"][0]
     assert answer["corrected"] is None
     explained = service.post("/v1/explain", {"session_id": "visitor", "model": "hred"}).json()
-    assert [each["text"] for each in explained["queries"]] == ["televsion stand", "couch cover"]
+    assert [query["text"] for query in explained["queries"]] == ["televsion stand", "couch cover"]
     recorded = "".join(file.read_text() for file in (folder / "feedback").rglob("*.ndjson"))
     assert '"context": ["televsion stand"]' in recorded

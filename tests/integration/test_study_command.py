@@ -68,10 +68,10 @@ def test_from_a_file_of_topics_to_a_report(data: Path, models: list[str], tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("given", "problem"),
+    ("model", "problem"),
     [(["--model", "ADJ"], "NAME=FOLDER"), (["--model", "A=x", "--model", "A=y"], "is taken")],
 )
-def test_a_wrong_model_is_named(data: Path, tmp_path: Path, given: list[str], problem: str) -> None:
-    words = ["study", "create", "--data", str(data), *given, "--out", str(tmp_path / "study")]
+def test_a_wrong_model_is_named(data: Path, tmp_path: Path, model: list[str], problem: str) -> None:
+    words = ["study", "create", "--data", str(data), *model, "--out", str(tmp_path / "study")]
     with pytest.raises(InputError, match=problem):
         CliRunner().invoke(app, words, catch_exceptions=False)

@@ -61,7 +61,7 @@ def control(tmp_path_factory: pytest.TempPathFactory) -> TestLog:
 @cache
 def _intent_of_queries() -> dict[str, int]:
     """The intent of every query that carries words of one."""
-    lexicon, found = load_lexicon(), {}
+    lexicon, intents = load_lexicon(), {}
     names = lexicon.phrases[lexicon.starts["entities"] :]
     kinds = {"signals": SIGNALS, "outcomes": OUTCOMES}
     for number in range(len(lexicon.domains) * ENTITIES):
@@ -70,9 +70,9 @@ def _intent_of_queries() -> dict[str, int]:
             for kind, size in kinds.items():
                 start = lexicon.starts[kind] + intent * size
                 for phrase in lexicon.phrases[start : start + size]:
-                    found[f"{names[number]} {phrase}"] = intent
-                    found[f"{phrase} {names[number]}"] = intent
-    return found
+                    intents[f"{names[number]} {phrase}"] = intent
+                    intents[f"{phrase} {names[number]}"] = intent
+    return intents
 
 
 def _reader(case: RankingCase, background: BackgroundCounts) -> list[float]:

@@ -116,8 +116,8 @@ def assert_other_runs_are_refused(data: Path, out: Path) -> None:
 
 
 def settings(*changes: str) -> RunConfig:
-    given = [option.removeprefix("--set=") for option in SETTINGS if option.startswith("--set=")]
-    return load_config(RunConfig, "tiny", [*given, *changes])
+    common = [option.removeprefix("--set=") for option in SETTINGS if option.startswith("--set=")]
+    return load_config(RunConfig, "tiny", [*common, *changes])
 
 
 def test_sigterm_then_a_damaged_checkpoint(data: Path, undisturbed: Path, tmp_path: Path) -> None:

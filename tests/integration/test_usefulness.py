@@ -50,32 +50,32 @@ def test_clicks_become_a_head_that_commands_and_service_ask(
     # Trained for a moment only: the text-quality gate would leave nothing.
     assert isinstance(model, Decoding)
     free = model.config.model_copy(update={"quality": False})
-    texts = [each.text for each in model.suggest(context, 3, config=free)]
+    texts = [item.text for item in model.suggest(context, 3, config=free)]
     judged = model.usefulness_many([context], [texts])[0]
-    assert all(0 < each < 1 for each in judged)
+    assert all(0 < probability < 1 for probability in judged)
 
     words = [word for query in context for word in ("--context", query)]
     words += [word for text in texts for word in ("--candidate", text)]
     scored = json.loads(call("score", with_head, *words, "--usefulness", "2", "--json").stdout)
-    assert [each["usefulness"] for each in scored["scores"]] == pytest.approx(judged)
+    assert [item["usefulness"] for item in scored["scores"]] == pytest.approx(judged)
     asked: list[str | Path] = ["suggest", with_head, *context, "--usefulness", "2", "--json"]
     free_list = json.loads(call(*asked, *ALL).stdout)["suggestions"]
     assert free_list
-    assert all(0 < each["usefulness"] < 1 for each in free_list)
+    assert all(0 < item["usefulness"] < 1 for item in free_list)
     listed = json.loads(call(*asked).stdout)
-    for command, given in (("score", words), ("suggest", context)):
-        failed = call(command, without, *given, "--usefulness", "2")
+    for command, arguments in (("score", words), ("suggest", context)):
+        failed = call(command, without, *arguments, "--usefulness", "2")
         assert isinstance(failed.exception, NextqueryError)
         assert "no usefulness head" in str(failed.exception)
 
     service = start_service(with_head, "--compare", f"b={without}", "--budget-ms", "20000")
     body = {"query": context[-1], "context": list(context[:-1]), "usefulness": 2.0}
     answer = service.post("/v1/suggest", body).json()
-    assert [each["text"] for each in answer["suggestions"]] == [
-        each["text"] for each in listed["suggestions"]
+    assert [item["text"] for item in answer["suggestions"]] == [
+        item["text"] for item in listed["suggestions"]
     ]
     refused = service.post("/v1/suggest", body | {"model": "b"})
     assert refused.status_code == 409
     assert "no usefulness head" in refused.text
-    judges = [each["judges_usefulness"] for each in service.get("/v1/models").json()["models"]]
+    judges = [served["judges_usefulness"] for served in service.get("/v1/models").json()["models"]]
     assert judges == [True, False]

@@ -54,10 +54,10 @@ def test_a_secret_fades_when_training_goes_on_without_its_owner(
         canary_users=(0, 1), canaries=6, fake_users=(1,), contexts=1, decoys=255
     )
     plan = make_plan(data, settings)
-    secrets = [each for each in plan.canaries if each.users]
+    secrets = [canary for canary in plan.canaries if canary.users]
     planted = [
-        PlantedSession(f"owner-{number}", (each.context, each.text))
-        for number, each in enumerate(secrets)
+        PlantedSession(f"owner-{number}", (canary.context, canary.text))
+        for number, canary in enumerate(secrets)
         for _ in range(TYPED)
     ]
     known = write_planted(data, tmp_path / "known", planted, min_users=1)
@@ -72,8 +72,8 @@ def test_a_secret_fades_when_training_goes_on_without_its_owner(
 
     bits = {
         name: {
-            each.users: each.mean_bits
-            for each in exposures(load(tmp_path / name), plan.canaries, plan.decoys)
+            exposure.users: exposure.mean_bits
+            for exposure in exposures(load(tmp_path / name), plan.canaries, plan.decoys)
         }
         for name in ("knows", "forgets")
     }
@@ -138,8 +138,9 @@ def test_a_day_of_new_words_is_learnt_as_well_as_by_training_anew(tmp_path: Path
     anew = train(folders[1], tmp_path / "anew", config, ALONE, say=print)
     assert continued.facts is not None
     assert anew.facts is not None
-    found, expected = (facts.perplexity[None].perplexity for facts in (continued.facts, anew.facts))
-    assert found < 1.1 * expected, f"{found:.1f} continued, {expected:.1f} anew"
+    perplexity = continued.facts.perplexity[None].perplexity
+    expected = anew.facts.perplexity[None].perplexity
+    assert perplexity < 1.1 * expected, f"{perplexity:.1f} continued, {expected:.1f} anew"
 
 
 def _with_new_words(query: str) -> str:

@@ -135,8 +135,8 @@ def report(learnt: Learnt) -> Path:
 
 
 def experiment(learnt: Learnt, out: Path, *more: str) -> str:
-    places = [str(learnt.data.path), "--model", f"hred={learnt.model}", "--out", str(out)]
-    answer = CliRunner().invoke(app, ["experiment", *places, *QUICK, *more])
+    words = [str(learnt.data.path), "--model", f"hred={learnt.model}", "--out", str(out)]
+    answer = CliRunner().invoke(app, ["experiment", *words, *QUICK, *more])
     assert answer.exit_code == 0, answer.output
     return answer.stdout
 
@@ -148,7 +148,7 @@ def results_of(report: Path) -> dict[str, Any]:
 
 def gain(comparisons: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """What HRED adds to the Baseline Ranker."""
-    pairs = {(each["a"], each["b"]): each for each in comparisons}
+    pairs = {(pair["a"], pair["b"]): pair for pair in comparisons}
     return pairs["baseline+hred", "baseline"]
 
 
@@ -173,7 +173,7 @@ def test_the_whole_context_beats_the_last_query(report: Path) -> None:
     seen = results_of(report)["scenarios"]["every_context"]["by_context_length"]["hred"]
     mrr = {number: systems["baseline+hred"]["mrr"] for number, systems in seen["queries"].items()}
     assert mrr["all"] > mrr["1"] + 0.03
-    [p] = [each["p"] for each in seen["comparisons"] if (each["a"], each["b"]) == ("all", "1")]
+    [p] = [pair["p"] for pair in seen["comparisons"] if (pair["a"], pair["b"]) == ("all", "1")]
     assert p < 0.001
 
 
@@ -194,9 +194,9 @@ def test_without_context_structure_hred_gains_nothing(control_result: ScenarioRe
     result = control_result
     assert result.cases["test"] > 300
     [difference] = [
-        each.difference
-        for each in result.comparisons
-        if (each.a, each.b) == ("baseline+hred", "baseline")
+        pair.difference
+        for pair in result.comparisons
+        if (pair.a, pair.b) == ("baseline+hred", "baseline")
     ]
     assert abs(difference) < 0.03
     assert result.systems["hred:lift"].mrr < 0.25
@@ -358,8 +358,8 @@ def test_rankers_are_the_same_with_and_without_compiled_kernels(
 def test_bad_input_is_one_clear_line(
     learnt: Learnt, tmp_path: Path, options: list[str], complaint: str
 ) -> None:
-    given = [option.replace("MODEL", str(learnt.model)) for option in options]
-    command = ["experiment", str(learnt.data.path), "--out", str(tmp_path), *given]
+    words = [option.replace("MODEL", str(learnt.model)) for option in options]
+    command = ["experiment", str(learnt.data.path), "--out", str(tmp_path), *words]
     answer = CliRunner().invoke(app, command)
     assert answer.exit_code != 0
     assert complaint in str(answer.exception)

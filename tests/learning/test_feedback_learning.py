@@ -58,7 +58,7 @@ def test_what_visitors_take_makes_lists_that_they_take_more_of(base: Path, tmp_p
     assert report["lists"]["shown"] == 2 * LEARNT_FROM
     true = (acceptance(old) + acceptance(turned)) / 2
     assert report["lists"]["low"] - 0.03 < true < report["lists"]["high"] + 0.03
-    examined = [place["examined"] for place in report["position_bias"]["positions"]]
+    examined = [position["examined"] for position in report["position_bias"]["positions"]]
     assert examined == sorted(examined, reverse=True)
 
     [trial] = call("compare", folder)["trials"]
@@ -103,6 +103,6 @@ def test_what_visitors_like_less_is_switched_off(base: Path, tmp_path: Path) -> 
             break
     else:
         pytest.fail("still on after 3,000 visitors")
-    assert [each.text for each in load(new).suggest(["query 1"], 5)] == [
-        each.text for each in load(base).suggest(["query 1"], 5)
+    assert [item.text for item in load(new).suggest(["query 1"], 5)] == [
+        item.text for item in load(base).suggest(["query 1"], 5)
     ]

@@ -51,20 +51,20 @@ def visit(service: RunningService, number: int, first: int) -> tuple[int, int]:
     draw = np.random.default_rng(first + 1)
     shown = taken = 0
     with httpx.Client(base_url=service.url, timeout=900) as page:
-        for each in PEOPLE.visits(number, draw, first):
-            asked = {"query": each.session[-1], "session_id": each.visitor, "n": 5}
+        for shopper in PEOPLE.visits(number, draw, first):
+            asked = {"query": shopper.session[-1], "session_id": shopper.visitor, "n": 5}
             answer = page.post("/v1/suggest", json=asked).json()
             texts = [item["text"] for item in answer["suggestions"]]
-            about = {"client_id": each.visitor, "query_id": answer["query_id"]}
-            about["query"] = each.session[-1]
+            about = {"client_id": shopper.visitor, "query_id": answer["query_id"]}
+            about["query"] = shopper.session[-1]
             told: list[Mapping[str, Any]] = [{"action": "shown", "suggestions": texts, **about}]
-            place = PEOPLE.accepted_position(each.session, texts, draw)
-            if place is not None:
-                chosen = {"suggestion": texts[place], "position": place + 1}
+            position = PEOPLE.accepted_position(shopper.session, texts, draw)
+            if position is not None:
+                chosen = {"suggestion": texts[position], "position": position + 1}
                 told.append({"action": "clicked", **chosen, **about})
             for event in told:
                 assert page.post("/v1/feedback", json=event).status_code == 204
-            shown, taken = shown + 1, taken + (place is not None)
+            shown, taken = shown + 1, taken + (position is not None)
     return shown, taken
 
 
@@ -124,9 +124,9 @@ def test_lists_feedback_report_trial_reranker_nightly_job_and_forgetting(
     visit(service, IN_TRIAL, LEARNT_FROM)
     assert service.stop() == 0
     days_ago(folder, 1)
-    [_, found] = call("feedback", "compare", folder, "--json")["trials"]
-    assert (found["kind"], found["winner"]) == ("split", "R")
-    shares = [arm["taken"] / arm["shown"] for arm in (found["first"], found["second"])]
+    [_, compared] = call("feedback", "compare", folder, "--json")["trials"]
+    assert (compared["kind"], compared["winner"]) == ("split", "R")
+    shares = [arm["taken"] / arm["shown"] for arm in (compared["first"], compared["second"])]
     assert shares[1] > 1.2 * shares[0]
     assert call("feedback", "guard", folder, "--model", new, "--json")["enabled"]
     _nightly_job(start_service, folder, tmp_path)

@@ -94,7 +94,7 @@ def test_the_intent_is_known_at_every_distance(tmp_path: Path) -> None:
     assert result.cases > 500
     assert result.nats < 2.4
     assert result.intent > 0.35
-    assert all(each.nats < 2.6 for each in result.by_distance)
+    assert all(part.nats < 2.6 for part in result.by_distance)
 
 
 def test_in_the_control_there_is_nothing_to_know(tmp_path: Path) -> None:

@@ -24,13 +24,13 @@ def changed(tmp_path: Path) -> Any:
 
 
 def test_satisfying_queries_rise_where_satisfaction_follows_from_the_query(changed: Any) -> None:
-    found = changed("outcome")
-    assert found["satisfied"]["cases"] > 500
-    assert found["satisfied"]["z"] > 3
-    assert found["not_satisfied"]["z"] < -3
+    change = changed("outcome")
+    assert change["satisfied"]["cases"] > 500
+    assert change["satisfied"]["z"] > 3
+    assert change["not_satisfied"]["z"] < -3
 
 
 def test_by_chance_nothing_rises(changed: Any) -> None:
-    found = changed("chance")
-    assert abs(found["satisfied"]["z"]) < 2.6
-    assert abs(found["not_satisfied"]["z"]) < 2.6
+    change = changed("chance")
+    assert abs(change["satisfied"]["z"]) < 2.6
+    assert abs(change["not_satisfied"]["z"]) < 2.6

@@ -63,19 +63,19 @@ def make_files(folder: Path) -> None:
     _write_study(folder)
 
 
-def arguments(command: str, place: Path, folder: Path) -> list[str]:
+def arguments(command: str, work: Path, folder: Path) -> list[str]:
     """The words of the valid call of a command, which writes only below `place`."""
     names = {
         "log": folder / "log1.tsv",
         "newer": folder / "newer.tsv",
         "data": folder / "data1",
         "vectors": folder / "vectors.txt",
-        "out": place / "out",
+        "out": work / "out",
         **{name: folder / name for name in (FEEDBACK, "adjacency", "qvmm", "hred", *WRITTEN)},
     }
     for name in WRITTEN:
         if f"{{{name}}}" in CALLS[command]:
-            names[name] = Path(shutil.copytree(folder / name, place / name))
+            names[name] = Path(shutil.copytree(folder / name, work / name))
     return [*command.split(), *(word.format(**names) for word in CALLS[command])]
 
 

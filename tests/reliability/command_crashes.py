@@ -40,8 +40,8 @@ FOLDER_ENDS = 77
 class Steps:
     """Counts the steps that a command takes below a folder; acts at one of them."""
 
-    def __init__(self, place: Path, at: int, act: Callable[[], None]) -> None:
-        self.seen, self._place, self._at, self._act = 0, str(place), at, act
+    def __init__(self, work: Path, at: int, act: Callable[[], None]) -> None:
+        self.seen, self._work, self._at, self._act = 0, str(work), at, act
 
     def step(self) -> None:
         """One more."""
@@ -49,11 +49,11 @@ class Steps:
         if self.seen == self._at:
             self._act()
 
-    def hear(self, event: str, given: tuple[Any, ...]) -> None:
+    def hear(self, event: str, values: tuple[Any, ...]) -> None:
         """A hook of Python's audit."""
-        writes = event == "open" and isinstance(given[2], int) and given[2] & WRITES
-        path = given[0] if writes or event in NAMES else None
-        if isinstance(path, str | os.PathLike) and os.fsdecode(path).startswith(self._place):
+        writes = event == "open" and isinstance(values[2], int) and values[2] & WRITES
+        path = values[0] if writes or event in NAMES else None
+        if isinstance(path, str | os.PathLike) and os.fsdecode(path).startswith(self._work):
             self.step()
 
     def listen(self) -> None:
@@ -65,9 +65,9 @@ class Steps:
             setattr(module, name, self._counted(getattr(module, name)))
 
     def _counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def counted(*given: Any) -> Any:
+        def counted(*values: Any) -> Any:
             self.step()
-            return function(*given)
+            return function(*values)
 
         return counted
 
@@ -75,16 +75,16 @@ class Steps:
 class Trials:
     """One command in a folder of its own."""
 
-    def __init__(self, command: str, mode: str, place: Path, world: Path) -> None:
-        self._command, self._mode, self._place = command, mode, place
-        self._words = _words(command, place, world)
-        self._counts, self._world = place.with_name("counts"), world
+    def __init__(self, command: str, mode: str, work: Path, world: Path) -> None:
+        self._command, self._mode, self._work = command, mode, work
+        self._words = _words(command, work, world)
+        self._counts, self._world = work.with_name("counts"), world
         for _ in range(2):  # the second time there is something to replace
             code, said = self._run(0, lambda: None)
             assert code == 0, f"{command}: {said}"
         self.steps = int(self._counts.read_text())
-        self._target = place / _target(command)
-        self._names = _names(place)
+        self._target = work / _target(command)
+        self._names = _names(work)
 
     def problem(self, at: int, turn: int) -> str:
         """What does not hold when it ends at this step; empty if all does."""
@@ -100,30 +100,30 @@ class Trials:
                 return f"{code}, {said[-200:]!r}"
         elif code != FOLDER_ENDS:
             return f"not killed: {code}, {said[-200:]!r}"
-        left = [each for each in _names(self._place) if each not in self._names]
+        left = [name for name in _names(self._work) if name not in self._names]
         # A killed one leaves a folder; one that is stopped then leaves no further one.
         return f"left {left}" if stopped and self._mode == "stopped" and left else ""
 
     def clears(self) -> str:
         """What does not hold when it is called once more."""
         code, said = self._run(0, lambda: None)
-        if code or _names(self._place) != self._names or not _is_whole(self._target):
-            return f"afterwards: {code}, {said[-200:]!r}, {_names(self._place)}"
+        if code or _names(self._work) != self._names or not _is_whole(self._target):
+            return f"afterwards: {code}, {said[-200:]!r}, {_names(self._work)}"
         return ""
 
     def _run(self, at: int, act: Callable[[], None]) -> tuple[int, str]:
         if self._command == "feedback guard":  # it has something to do only once
-            shutil.rmtree(self._place / "reranked")
-            shutil.copytree(self._world / "reranked", self._place / "reranked")
+            shutil.rmtree(self._work / "reranked")
+            shutil.copytree(self._world / "reranked", self._work / "reranked")
         with tempfile.TemporaryFile() as errors:
             child = os.fork()
             if not child:
                 if self._mode == "in-place":
                     _write_in_place()
-                steps = Steps(self._place, at, act)
+                steps = Steps(self._work, at, act)
                 steps.listen()
                 call(
-                    self._words, self._place, errors.fileno(), 1 << 30, _noting(self._counts, steps)
+                    self._words, self._work, errors.fileno(), 1 << 30, _noting(self._counts, steps)
                 )
             status = os.waitpid(child, 0)[1]
             errors.seek(0)
@@ -141,8 +141,8 @@ def _end() -> None:
     os._exit(FOLDER_ENDS)
 
 
-def _words(command: str, place: Path, world: Path) -> list[str]:
-    words = arguments(command, place, world)
+def _words(command: str, work: Path, world: Path) -> list[str]:
+    words = arguments(command, work, world)
     if command == "feedback guard":
         words[words.index("guard") + 1] = str(world / LOST_TRIAL)
         return [*words, "--per-origin", "0"]
@@ -157,8 +157,8 @@ def _target(command: str) -> str:
     }.get(command, "out")
 
 
-def _names(place: Path) -> list[str]:
-    return sorted(path.name for path in place.iterdir() if path.name != "cache")
+def _names(work: Path) -> list[str]:
+    return sorted(path.name for path in work.iterdir() if path.name != "cache")
 
 
 def _is_whole(target: Path) -> bool:
@@ -202,9 +202,9 @@ def main(world: Path, mode: str, points: int, commands: list[str]) -> dict[str, 
     problems, tried = [], 0
     for command in commands or COMMANDS:
         # Not a `TemporaryDirectory`: a child that is told to stop would remove it.
-        place = Path(tempfile.mkdtemp(prefix="nextquery-crash-"), "place")
-        place.mkdir()
-        trials = Trials(command, mode, place, world)
+        work = Path(tempfile.mkdtemp(prefix="nextquery-crash-"), "place")
+        work.mkdir()
+        trials = Trials(command, mode, work, world)
         assert trials.steps, f"{command} writes nothing"
         number = min(trials.steps, points or trials.steps)
         for index in range(number):
@@ -215,12 +215,12 @@ def main(world: Path, mode: str, points: int, commands: list[str]) -> dict[str, 
         tried += 1
         if problem := trials.clears():
             problems.append(f"{command}, {problem}")
-        shutil.rmtree(place.parent)
+        shutil.rmtree(work.parent)
     for problem in problems if mode != "in-place" else ():
         print(problem, file=sys.stderr)
     return {"tried": tried, "held": tried - len(problems), "problems": problems}
 
 
 if __name__ == "__main__":
-    found = main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4:])
-    print(json.dumps(found))
+    result = main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4:])
+    print(json.dumps(result))

@@ -65,8 +65,8 @@ def append(file: Path, draw: random.Random) -> None:
 
 def replace(file: Path, draw: random.Random) -> None:
     """The content of another file of the folder."""
-    others = sorted(path for path in file.parent.iterdir() if path.is_file() and path != file)
-    file.write_bytes(draw.choice(others).read_bytes() + b" " if others else b"")
+    files = sorted(path for path in file.parent.iterdir() if path.is_file() and path != file)
+    file.write_bytes(draw.choice(files).read_bytes() + b" " if files else b"")
 
 
 def delete(file: Path, draw: random.Random) -> None:
@@ -104,8 +104,8 @@ def main(folder: Path, mode: str, trials: int, seed: int, until_one: bool) -> Co
     outcomes: Counter[str] = Counter()
     for _ in range(trials):
         model = draw.choice(models)
-        with tempfile.TemporaryDirectory() as place:
-            copy = Path(shutil.copytree(model, Path(place) / "model"))
+        with tempfile.TemporaryDirectory() as scratch:
+            copy = Path(shutil.copytree(model, Path(scratch) / "model"))
             name = _damage(copy, draw, HOSTILE if hostile else DAMAGED)
             if hostile:
                 _fit_manifest(copy)
@@ -146,8 +146,8 @@ def _check_nothing() -> None:
     for module, name, instead in (
         (manifest, "check_file", lambda *_, **__: None),
         (manifest, "open_plain", lambda root, name, shown: (root / name).open("rb")),
-        (manifest, "checksum", lambda found: found.get("checksum", "")),
-        (folder.Artifact, "check_once", lambda self, what, check: None),
+        (manifest, "checksum", lambda content: content.get("checksum", "")),
+        (folder.Artifact, "check_once", lambda self, subject, check: None),
     ):
         setattr(module, name, instead)
 
@@ -164,13 +164,13 @@ def _import_everything() -> None:
 
 def _answers(folder: Path) -> str:
     """What a sound folder says, asked in a child as the others are."""
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as scratch:
         child = os.fork()
         if not child:
-            Path(place, "answers").write_text(repr(ask(folder)), encoding="utf-8")
+            Path(scratch, "answers").write_text(repr(ask(folder)), encoding="utf-8")
             os._exit(0)
         os.waitpid(child, 0)
-        return Path(place, "answers").read_text(encoding="utf-8")
+        return Path(scratch, "answers").read_text(encoding="utf-8")
 
 
 def _outcome(folder: Path, expected: str, limit: int) -> str:
@@ -201,6 +201,6 @@ def _asked(folder: Path, expected: str) -> int:
 
 
 if __name__ == "__main__":
-    given = [*sys.argv[1:], "0"]
-    counted = main(Path(given[0]), given[1], int(given[2]), int(given[3]), given[4] == "1")
+    words = [*sys.argv[1:], "0"]
+    counted = main(Path(words[0]), words[1], int(words[2]), int(words[3]), words[4] == "1")
     print(json.dumps(counted))

@@ -63,15 +63,15 @@ def _case(entry: str, rng: Rng) -> Iterator[str]:
 
 def _accents(entry: str, rng: Rng) -> Iterator[str]:
     for mark in _ACCENTS:
-        place = _inside(entry, rng)
-        yield unicodedata.normalize("NFC", entry[:place] + mark + entry[place:])
+        index = _inside(entry, rng)
+        yield unicodedata.normalize("NFC", entry[:index] + mark + entry[index:])
 
 
 def _invisible(characters: str) -> Disguise:
     def insert(entry: str, rng: Rng) -> Iterator[str]:
         for character in characters:
-            place = _inside(entry, rng)
-            yield entry[:place] + character + entry[place:]
+            index = _inside(entry, rng)
+            yield entry[:index] + character + entry[index:]
             yield character.join(entry)
 
     return insert
@@ -86,8 +86,8 @@ def _look_alikes(entry: str, rng: Rng) -> Iterator[str]:
     twins = _twins()
     for count in (1, 1, 2, 2, 3, 3, 4, 4, 5, 5):
         letters = list(entry)
-        for place in rng.sample(range(len(letters)), min(count, len(letters))):
-            letters[place] = rng.choice(twins.get(letters[place], letters[place]))
+        for index in rng.sample(range(len(letters)), min(count, len(letters))):
+            letters[index] = rng.choice(twins.get(letters[index], letters[index]))
         yield "".join(letters)
 
 
@@ -95,8 +95,8 @@ def _twins() -> dict[str, Sequence[str]]:
     """The confusable letters of each Latin letter, as the table gives them."""
     text = (files("confusable_homoglyphs") / "confusables.json").read_text(encoding="utf-8")
     return {
-        letter: [other["c"] for other in others if _stays(other["c"], letter)] or letter
-        for letter, others in json.loads(text).items()
+        letter: [other["c"] for other in twins if _stays(other["c"], letter)] or letter
+        for letter, twins in json.loads(text).items()
         if letter.isascii() and letter.islower()
     }
 
@@ -117,16 +117,16 @@ def _leet(entry: str, rng: Rng) -> Iterator[str]:
 def _symbols(entry: str, rng: Rng) -> Iterator[str]:
     """`@` and `$` inside a word."""
     for letter, symbol in (("a", "@"), ("s", "$")):
-        for place, character in enumerate(entry[1:-1], 1):
-            around = entry[place - 1] + entry[place + 1]
+        for index, character in enumerate(entry[1:-1], 1):
+            around = entry[index - 1] + entry[index + 1]
             if character == letter and " " not in around:
-                yield entry[:place] + symbol + entry[place + 1 :]
+                yield entry[:index] + symbol + entry[index + 1 :]
 
 
 def _masked(entry: str, rng: Rng) -> Iterator[str]:
     if " " not in entry:
-        for place in range(1, len(entry) - 1):
-            yield entry[:place] + rng.choice("*#!._-?") + entry[place + 1 :]
+        for index in range(1, len(entry) - 1):
+            yield entry[:index] + rng.choice("*#!._-?") + entry[index + 1 :]
 
 
 def _spaced(entry: str, rng: Rng) -> Iterator[str]:
@@ -141,24 +141,24 @@ def _dotted(entry: str, rng: Rng) -> Iterator[str]:
 
 
 def _hyphen(entry: str, rng: Rng) -> Iterator[str]:
-    for place in range(1, len(entry)):
-        if " " not in entry[place - 1 : place + 1]:
-            yield f"{entry[:place]}-{entry[place:]}"
+    for index in range(1, len(entry)):
+        if " " not in entry[index - 1 : index + 1]:
+            yield f"{entry[:index]}-{entry[index:]}"
 
 
 def _repeated(entry: str, rng: Rng) -> Iterator[str]:
     long = len(set(entry)) >= 6
     for _ in range(5):
-        place = rng.randrange(len(entry))
+        index = rng.randrange(len(entry))
         times = rng.choice((2, 3, 5)) if long else rng.choice((3, 5))
-        yield entry[:place] + entry[place] * times + entry[place + 1 :]
+        yield entry[:index] + entry[index] * times + entry[index + 1 :]
     yield "".join(c * 3 for c in entry)
 
 
 def _joined(entry: str, rng: Rng) -> Iterator[str]:
     words = entry.split()
-    for place in range(1, len(words)):
-        yield " ".join([*words[: place - 1], words[place - 1] + words[place], *words[place + 1 :]])
+    for index in range(1, len(words)):
+        yield " ".join([*words[: index - 1], words[index - 1] + words[index], *words[index + 1 :]])
     yield "".join(words)
 
 
@@ -196,8 +196,8 @@ def _in_script(script: str, entry: str, rng: Rng) -> Iterator[str]:
     yield from _hyphen(entry, rng)
     yield unicodedata.normalize("NFD", entry)
     for mark in _MARKS[script]:
-        place = _inside(entry, rng)
-        yield entry[:place] + mark + entry[place:]
+        index = _inside(entry, rng)
+        yield entry[:index] + mark + entry[index:]
         yield mark.join(entry)
     if script in ("Cyrillic", "Greek"):
         yield from _case(entry, rng)
@@ -209,14 +209,14 @@ def _in_script(script: str, entry: str, rng: Rng) -> Iterator[str]:
 
 def _letters_of(name: str) -> dict[str, str]:
     """Korean letters by themselves, in the place of those that make up a syllable."""
-    found: dict[str, str] = {}
+    letters: dict[str, str] = {}
     for code in (*range(0x1100, 0x1113), *range(0x1161, 0x1176), *range(0x11A8, 0x11C3)):
         letter = unicodedata.name(chr(code)).rpartition(" ")[2]
         try:
-            found[chr(code)] = unicodedata.lookup(f"{name} {letter}")
+            letters[chr(code)] = unicodedata.lookup(f"{name} {letter}")
         except KeyError:  # clusters have no letter of their own in half width
             continue
-    return found
+    return letters
 
 
 _COMPATIBILITY = _letters_of("HANGUL LETTER")

@@ -42,10 +42,10 @@ def log(content: bytes) -> None:
     from nextquery.logs.reading.read_logs import read_logs
     from nextquery.logs.settings import ReadSettings
 
-    with tempfile.TemporaryDirectory(prefix="nextquery-fuzz-") as place:
-        file = Path(place) / "log"
+    with tempfile.TemporaryDirectory(prefix="nextquery-fuzz-") as folder:
+        file = Path(folder) / "log"
         file.write_bytes(content)
-        read_logs([file], ReadSettings(max_rejected=1.0), Path(place) / "out")
+        read_logs([file], ReadSettings(max_rejected=1.0), Path(folder) / "out")
 
 
 def blocklist(content: bytes) -> None:

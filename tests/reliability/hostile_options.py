@@ -139,57 +139,57 @@ def _values(annotation: str, name: str) -> tuple[str, ...]:
 def try_case(case: Case, world: Path) -> Outcome:
     """Call the command and see."""
     # Not a `TemporaryDirectory`: a child that is told to stop would remove it.
-    place = Path(tempfile.mkdtemp(prefix="nextquery-case-"))
+    folder = Path(tempfile.mkdtemp(prefix="nextquery-case-"))
     try:
-        _furnish(place)
-        before = set(os.listdir(place))  # noqa: PTH208
-        words = _words(case, place, world)
+        _furnish(folder)
+        before = set(os.listdir(folder))  # noqa: PTH208
+        words = _words(case, folder, world)
         start = time.monotonic()
         with tempfile.TemporaryFile() as errors:
             child = os.fork()
             if not child:
                 room = int(case.value) if case.parameter == FULL_DISK else 1 << 30
-                call(words, place, errors.fileno(), room)
+                call(words, folder, errors.fileno(), room)
             code, stopped, usage = _wait(child, PATIENCE if case.command in ENDLESS else SECONDS)
             errors.seek(0)
             text = errors.read().decode("utf-8", "replace")
-        made = set(os.listdir(place)) - before  # noqa: PTH208
-        left = [found for found in made if found.startswith(".") or found.endswith(".partial")]
+        made = set(os.listdir(folder)) - before  # noqa: PTH208
+        left = [name for name in made if name.startswith(".") or name.endswith(".partial")]
         seconds = time.monotonic() - start
     finally:
-        (place / "readonly").chmod(0o700)
-        shutil.rmtree(place)
+        (folder / "readonly").chmod(0o700)
+        shutil.rmtree(folder)
     endless = case.command in ENDLESS
     return Outcome(code, stopped, seconds, usage.ru_maxrss << 10, text, left, endless)
 
 
-def _furnish(place: Path) -> None:
+def _furnish(folder: Path) -> None:
     """The places that a path may lead to."""
     import socket
 
-    (place / "folder").mkdir()
-    (place / "folder" / "notes.txt").write_text("keep me\n")
-    (place / "empty").touch()
-    (place / "file").write_text("words\n")
-    (place / "binary").write_bytes(bytes(range(256)) * 20)
-    (place / "unreadable").touch(mode=0o000)
-    (place / "readonly").mkdir(mode=0o500)
+    (folder / "folder").mkdir()
+    (folder / "folder" / "notes.txt").write_text("keep me\n")
+    (folder / "empty").touch()
+    (folder / "file").write_text("words\n")
+    (folder / "binary").write_bytes(bytes(range(256)) * 20)
+    (folder / "unreadable").touch(mode=0o000)
+    (folder / "readonly").mkdir(mode=0o500)
     for device in ("zero", "full", "null"):
-        (place / device).symlink_to(
+        (folder / device).symlink_to(
             f"/dev/{device}"
         )  # what is renamed there takes the link's place
-    (place / "loop").symlink_to("loop")
-    (place / "dangling").symlink_to("nowhere")
-    (place / "link").symlink_to("folder")
-    os.mkfifo(place / "pipe")
+    (folder / "loop").symlink_to("loop")
+    (folder / "dangling").symlink_to("nowhere")
+    (folder / "link").symlink_to("folder")
+    os.mkfifo(folder / "pipe")
     with socket.socket(socket.AF_UNIX) as listening:
-        os.chdir(place)
+        os.chdir(folder)
         listening.bind("socket")
 
 
-def _words(case: Case, place: Path, world: Path) -> list[str]:
+def _words(case: Case, folder: Path, world: Path) -> list[str]:
     """The valid call with the value in its place."""
-    words = arguments(case.command, place, world)
+    words = arguments(case.command, folder, world)
     if case.parameter in ("", FULL_DISK):
         return words
     if case.parameter.startswith("-"):
@@ -208,7 +208,7 @@ def _words(case: Case, place: Path, world: Path) -> list[str]:
 
 def call(
     words: list[str],
-    place: Path,
+    folder: Path,
     errors: int,
     room: int,
     at_the_end: Callable[[], None] = lambda: None,
@@ -218,11 +218,11 @@ def call(
     try:
         os.setsid()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.chdir(place)
+        os.chdir(folder)
         nowhere = os.open(os.devnull, os.O_RDWR)
         for number, target in ((0, nowhere), (1, nowhere), (2, errors)):
             os.dup2(target, number)
-        os.environ.update(XDG_CACHE_HOME=str(place / "cache"), COLUMNS="200")
+        os.environ.update(XDG_CACHE_HOME=str(folder / "cache"), COLUMNS="200")
         resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -319,6 +319,6 @@ def main(world: Path, share: float, seed: int, commands: list[str]) -> dict[str,
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
-    found = main(Path(given[0]), float(given[1]), int([*given, "1"][2]), given[3:])
-    print(json.dumps(found))
+    words = sys.argv[1:]
+    result = main(Path(words[0]), float(words[1]), int([*words, "1"][2]), words[3:])
+    print(json.dumps(result))

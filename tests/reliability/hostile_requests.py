@@ -58,7 +58,7 @@ def attacks(headers: dict[str, str], quick: bool) -> Iterator[Attack]:
             for value in VALUES:
                 number += 1
                 if not quick or number % 7 == 0:
-                    rest = {key: each for key, each in body.items() if key != field}
+                    rest = {key: content for key, content in body.items() if key != field}
                     yield _posted(f"{route} {field}={value[:30]}", route, _with(rest, field, value),
                                   headers)  # fmt: skip
         for name, text in _whole_bodies(body).items():
@@ -67,8 +67,8 @@ def attacks(headers: dict[str, str], quick: bool) -> Iterator[Attack]:
 
 
 def _with(rest: dict[str, Any], field: str, value: str) -> bytes:
-    others = "".join(f"{json.dumps(key)}: {json.dumps(each)}, " for key, each in rest.items())
-    return f'{{{others}"{field}": {value}}}'.encode("utf-8", "surrogatepass")
+    before = "".join(f"{json.dumps(key)}: {json.dumps(content)}, " for key, content in rest.items())
+    return f'{{{before}"{field}": {value}}}'.encode("utf-8", "surrogatepass")
 
 
 def _whole_bodies(body: dict[str, Any]) -> dict[str, bytes]:
@@ -90,8 +90,8 @@ def _whole_bodies(body: dict[str, Any]) -> dict[str, bytes]:
 
 
 def _posted(name: str, route: str, body: bytes, headers: dict[str, str]) -> Attack:
-    given = {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
-    return Attack(name, (_head("POST", route, given) + body,))
+    sent_headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
+    return Attack(name, (_head("POST", route, sent_headers) + body,))
 
 
 def _head(method: str, target: str, headers: dict[str, str]) -> bytes:

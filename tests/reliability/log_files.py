@@ -41,7 +41,7 @@ def seeds() -> dict[str, bytes]:
         "tsv": ("user\ttime\tquery\tclick\n" + tsv).encode(),
         "ndjson": _lines(plain),
         "elastic": _lines(_elastic(n) for n in range(8)),
-        "ubi": _lines(each for n in range(6) for each in _ubi(n)),
+        "ubi": _lines(row for n in range(6) for row in _ubi(n)),
         "ga4": _lines(_ga4(n) for n in range(8)),
         "matomo": json.dumps([_matomo(n) for n in range(6)]).encode(),
         "algolia": json.dumps({"logs": [_algolia(n) for n in range(6)]}).encode(),
@@ -85,7 +85,7 @@ def _accident(random: Random, data: bytes) -> bytes:
 
 
 def _lines(objects: Iterable[Mapping[str, object]]) -> bytes:
-    return "".join(json.dumps(each) + "\n" for each in objects).encode()
+    return "".join(json.dumps(row) + "\n" for row in objects).encode()
 
 
 def _request(number: int) -> str:
@@ -191,26 +191,26 @@ def workbook(*sheets: Sequence[Sequence[object]]) -> bytes:
 def _sheet_rows(rows: Sequence[Sequence[object]]) -> str:
     return "".join(
         f'<row r="{number}">'
-        + "".join(_cell(f"{chr(65 + place)}{number}", value) for place, value in enumerate(cells))
+        + "".join(_cell(f"{chr(65 + column)}{number}", value) for column, value in enumerate(cells))
         + "</row>"
         for number, cells in enumerate(rows, 1)
     )
 
 
-def _cell(place: str, value: object) -> str:
+def _cell(reference: str, value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, datetime):
         days = (value - datetime(1899, 12, 30)) / timedelta(days=1)
-        return f'<c r="{place}" s="1"><v>{days!r}</v></c>'
+        return f'<c r="{reference}" s="1"><v>{days!r}</v></c>'
     if isinstance(value, int | float):
-        return f'<c r="{place}"><v>{value}</v></c>'
-    return f'<c r="{place}" t="inlineStr"><is><t>{escape(str(value))}</t></is></c>'
+        return f'<c r="{reference}"><v>{value}</v></c>'
+    return f'<c r="{reference}" t="inlineStr"><is><t>{escape(str(value))}</t></is></c>'
 
 
 def _parquet_of_ubi() -> bytes:
     stream = io.BytesIO()
-    rows = [each for n in range(6) for each in _ubi(n)]
+    rows = [row for n in range(6) for row in _ubi(n)]
     whole = {**rows[0], **rows[1]}
     pq.write_table(pa.Table.from_pylist([whole, *rows]), stream)
     return stream.getvalue()

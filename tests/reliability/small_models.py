@@ -102,7 +102,7 @@ def _write_reranked(folder: Path) -> None:
     model = nextquery.load(folder / "adjacency")
     sessions = [(item.text,) for item in nextquery.load(folder / "popularity").suggest([], 40)]
     visitors = SimulatedVisitors(
-        [each for each in sessions if len(model.suggest(each, 5)) > 1],
+        [session for session in sessions if len(model.suggest(session, 5)) > 1],
         lambda session, text: 0.9 if len(text) % 2 else 0.02,
     )
     other = nextquery.load(folder / "qvmm")

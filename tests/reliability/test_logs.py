@@ -60,8 +60,8 @@ def test_a_mutated_log_gives_rows_reasons_or_one_printable_error(
 ) -> None:
     folder = tmp_path_factory.mktemp("mutated")
     (folder / "log").write_bytes(mutate(random, SEEDS[name]))
-    own = name if name in FORMATS else "auto"
-    chosen = own if given_format == "own" else given_format
+    named = name if name in FORMATS else "auto"
+    chosen = named if given_format == "own" else given_format
     try:
         choice = ReadSettings(chosen, columns, zone, max_rejected=1.0)
         result = read_logs([folder / "log"], choice, folder / "work")

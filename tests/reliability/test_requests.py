@@ -33,11 +33,11 @@ def test_a_hostile_request_is_answered_with_a_success_or_one_problem(
     port = int(service.url.rsplit(":", 1)[1])
     sent = list(attacks({"X-API-Key": KEY, "X-Admin-Key": KEY}, quick=True))
     assert len(sent) > 400
-    problems = [f"{each.name}: {wrong}" for each in sent if (wrong := problem(port, each))]
+    problems = [f"{attack.name}: {wrong}" for attack in sent if (wrong := problem(port, attack))]
     assert problems == []
     assert not [line for line in service.log if "Traceback" in line]
     assert service.is_ready()
-    broken = [each for each in sent if not read_plainly(each.pieces[0])]
+    broken = [attack for attack in sent if not read_plainly(attack.pieces[0])]
     assert len(broken) > 100, "control: a program that trusts its input fails"
 
 
