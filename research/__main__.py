@@ -46,7 +46,8 @@ Any log:
 
     first-lists WORK NAME [LOG...]
                                  lists before and after the text gate (docs/results/lists.md); NAME:
-                                 aol, sessions-1000, edu-sites (AOL's LOGs), excite (its LOG), synthetic
+                                 aol, sessions-1000, edu-sites (AOL's LOGs), excite (its LOG),
+                                 synthetic
 
 Single tables, printed as JSON; `rescue`, `new_days` and `synthetic_log` write docs/results. --quick
 takes small sizes and prints:
