@@ -41,8 +41,8 @@ class AcceptanceCount:
     >>> count = AcceptanceCount()
     >>> for visitor in range(100):
     ...     count.add(f"visitor {visitor}", taken=visitor < 20)
-    >>> found = count.acceptance()
-    >>> found.share, round(found.low, 3), round(found.high, 3)
+    >>> accepted = count.acceptance()
+    >>> accepted.share, round(accepted.low, 3), round(accepted.high, 3)
     (0.2, 0.133, 0.289)
     """
 
@@ -155,43 +155,36 @@ class PositionBias:
         return self.positions[min(position, len(self.positions) - 1)].examined
 
 
-@dataclass(frozen=True)
-class _Counts:
-    """Shown and accepted counts, (visitor groups, pairs, positions)."""
-
-    shown: Floats
-    taken: Floats
-
-
 def estimate_position_bias(impressions: Iterable[Impression]) -> PositionBias:
     """Estimate how likely each position is examined, with 95% intervals."""
-    counts = _count(list(impressions))
-    taken, pairs = int(counts.taken.sum()), counts.shown.shape[1]
-    if taken < MIN_TAKEN:
+    shown, taken = _count(impressions)
+    pairs, accepted = shown.shape[1], int(taken.sum())
+    if accepted < MIN_TAKEN:
         reason = (
-            f"{taken} accepted suggestions were shown at several positions for the same query; "
+            f"{accepted} accepted suggestions were shown at several positions for the same query; "
             f"{MIN_TAKEN} are needed"
         )
-        return PositionBias((), pairs, taken, reason)
-    estimate = _fit(counts.shown.sum(0), counts.taken.sum(0))
+        return PositionBias((), pairs, accepted, reason)
+    estimate = _fit(shown.sum(0), taken.sum(0))
     resampled = [
-        _fit(np.delete(counts.shown, group, 0).sum(0), np.delete(counts.taken, group, 0).sum(0))
+        _fit(np.delete(shown, group, 0).sum(0), np.delete(taken, group, 0).sum(0))
         for group in range(GROUPS)
     ]
-    return PositionBias(tuple(_with_intervals(estimate, resampled)), pairs, taken)
-
-
-def _with_intervals(estimate: Floats, resampled: Sequence[Floats]) -> Iterable[Examination]:
-    """The jackknife over groups of visitors, on the logarithm."""
+    # The jackknife over groups of visitors, on the logarithm.
     logs = np.log(np.maximum(resampled, 1e-9))
     centred = logs - logs.mean(0)
     errors = np.sqrt((GROUPS - 1) / GROUPS * (centred**2).sum(0))
-    for position, (value, error) in enumerate(zip(estimate, errors, strict=True)):
+    positions = []
+    for position, (value, error) in enumerate(zip(estimate, errors, strict=True), start=1):
         reach = math.exp(min(WITHIN_GROUPS * error, 50.0))
-        yield Examination(position + 1, float(value), float(value / reach), float(value * reach))
+        positions.append(
+            Examination(position, float(value), float(value / reach), float(value * reach))
+        )
+    return PositionBias(tuple(positions), pairs, accepted)
 
 
-def _count(impressions: Sequence[Impression]) -> _Counts:
+def _count(impressions: Iterable[Impression]) -> tuple[Floats, Floats]:
+    """How often each was shown and accepted: (groups of visitors, pairs, positions) each."""
     cells: defaultdict[tuple[str, str], dict[tuple[int, int], list[int]]] = defaultdict(dict)
     for impression in impressions:
         group = user_fold(impression.visitor, GROUPS)
@@ -210,10 +203,7 @@ def _count(impressions: Sequence[Impression]) -> _Counts:
         and any(hits for _, hits in cell_counts.values())
     ]
     informative.sort(key=lambda cell_counts: -sum(hits for _, hits in cell_counts.values()))
-    return _as_arrays(informative[:MOST_PAIRS])
-
-
-def _as_arrays(informative: Sequence[dict[tuple[int, int], list[int]]]) -> _Counts:
+    del informative[MOST_PAIRS:]
     positions = _comparable(
         [{position for _, position in cell_counts} for cell_counts in informative]
     )
@@ -223,7 +213,7 @@ def _as_arrays(informative: Sequence[dict[tuple[int, int], list[int]]]) -> _Coun
             if position < positions:
                 shown[group, pair, position] = seen
                 taken[group, pair, position] = hits
-    return _Counts(shown, taken)
+    return shown, taken
 
 
 def _comparable(pairs: Sequence[set[int]]) -> int:

@@ -36,13 +36,12 @@ def team_draft(
     lists = (first, second)
     drafted: list[Drafted] = []
     taken: set[str] = set()
-    positions = [0, 0]
     turn = 0
     while len(drafted) < n:
         before = len(drafted)
-        beginner = _coin(key, turn)
+        beginner = _digest(f"draft {turn} {key}")[0] & 1
         for team in (beginner, 1 - beginner):
-            pick = _next_free(lists[team], positions, team, taken)
+            pick = next((item for item in lists[team] if item.text not in taken), None)
             if pick is not None and len(drafted) < n:
                 drafted.append(Drafted(team, pick))
                 taken.add(pick.text)
@@ -50,18 +49,6 @@ def team_draft(
         if len(drafted) == before:
             break
     return drafted
-
-
-def _next_free(
-    suggestions: Sequence[Suggestion], positions: list[int], team: int, taken: set[str]
-) -> Suggestion | None:
-    while positions[team] < len(suggestions) and suggestions[positions[team]].text in taken:
-        positions[team] += 1
-    return suggestions[positions[team]] if positions[team] < len(suggestions) else None
-
-
-def _coin(key: str, turn: int) -> int:
-    return _digest(f"draft {turn} {key}")[0] & 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Comparison of two models in a trial, with always-valid p-values and intervals."""
 
 import math
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -154,16 +155,7 @@ class DifferenceTest:
 
 def _smallest(enough: Callable[[int], bool]) -> int:
     """The smallest number that satisfies `enough`; all larger numbers must satisfy it, too."""
-    high = 1
-    while high < MOST and not enough(high):
-        high *= 2
-    if high >= MOST:
-        return MOST
-    low = high // 2
-    while low + 1 < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return 1 + bisect_left(range(1, MOST), True, key=enough)
 
 
 LOOKS = 50
@@ -266,7 +258,7 @@ def _interleaved(
     settings: CompareSettings,
     earlier: int,
 ) -> TrialResult:
-    votes = np.array([vote for _, vote in _votes(shown, arms)], dtype=np.float64)
+    votes = np.array(_votes(shown, arms), dtype=np.float64)
     # Taken 1 : (1 + r) times, a preference is (1 + r) / (2 + r).
     smallest_share = (1 + settings.smallest_effect) / (2 + settings.smallest_effect)
     test = VoteTest(smallest_share - 0.5, settings.alpha)
@@ -282,7 +274,7 @@ def _interleaved(
     )  # fmt: skip
 
 
-def _votes(shown: Sequence[Impression], arms: tuple[Arm, Arm]) -> list[tuple[str, int]]:
+def _votes(shown: Sequence[Impression], arms: tuple[Arm, Arm]) -> list[int]:
     """Each visitor's preference, 1 for the second, on the first day that they have one."""
     credit: defaultdict[tuple[str, str], int] = defaultdict(int)
     for impression in shown:
@@ -291,15 +283,11 @@ def _votes(shown: Sequence[Impression], arms: tuple[Arm, Arm]) -> list[tuple[str
             credit[impression.day, impression.visitor] += (team == arms[1].name) - (
                 team == arms[0].name
             )
-    return _once(((day, visitor, int(more > 0)) for (day, visitor), more in credit.items() if more))
-
-
-def _once(observations: Iterable[tuple[str, str, int]]) -> list[tuple[str, int]]:
-    """Each visitor's first value, in the order of days."""
     first: dict[str, int] = {}
-    for _, visitor, value in sorted(observations, key=lambda item: item[0]):
-        first.setdefault(visitor, value)
-    return list(first.items())
+    for (_, visitor), more in sorted(credit.items(), key=lambda item: item[0][0]):
+        if more:
+            first.setdefault(visitor, int(more > 0))
+    return list(first.values())
 
 
 def _placed(shown: Sequence[Impression], arm: Arm, visitors: int) -> ArmResult:

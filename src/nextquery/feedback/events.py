@@ -180,7 +180,15 @@ def _described(event: FeedbackEvent) -> dict[str, Any]:
         described["event_attributes"] = {
             "model": event.model,
             "version": event.version,
-            "suggestions": [_suggestion_fields(suggestion) for suggestion in event.suggestions],
+            "suggestions": [
+                {
+                    "text": suggestion.text,
+                    "source": suggestion.source,
+                    "model": suggestion.model,
+                    "score": suggestion.score,
+                }
+                for suggestion in event.suggestions
+            ],
         }
     if isinstance(event, ServedList):
         attributes = described["event_attributes"]
@@ -189,15 +197,6 @@ def _described(event: FeedbackEvent) -> dict[str, Any]:
             arms = {arm.name: arm.version for arm in event.trial.arms}
             attributes["trial"] = {"kind": event.trial.kind, "arms": arms, "arm": event.trial.arm}
     return described
-
-
-def _suggestion_fields(suggestion: ListedSuggestion) -> dict[str, Any]:
-    return {
-        "text": suggestion.text,
-        "source": suggestion.source,
-        "model": suggestion.model,
-        "score": suggestion.score,
-    }
 
 
 def _line(record: Mapping[str, Any]) -> bytes:
@@ -282,13 +281,13 @@ def _list_fields(attributes: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _trial(given: Mapping[str, Any] | None) -> Trial | None:
-    if given is None:
+def _trial(fields: Mapping[str, Any] | None) -> Trial | None:
+    if fields is None:
         return None
-    if given["kind"] not in ("interleave", "split"):
+    if fields["kind"] not in ("interleave", "split"):
         raise ValueError("no such kind of trial")
-    arms = tuple(Arm(_text(name), _text(version)) for name, version in given["arms"].items())
-    return Trial(given["kind"], arms, _text(given.get("arm", "")))
+    arms = tuple(Arm(_text(name), _text(version)) for name, version in fields["arms"].items())
+    return Trial(fields["kind"], arms, _text(fields.get("arm", "")))
 
 
 def _text(value: Any) -> str:

@@ -198,12 +198,13 @@ def _never_accepted(
         if impression.query in texts:
             texts[impression.query].update(join_words(item.text) for item in impression.suggestions)
     return tuple(
-        NeverTaken(query, often[query], tuple(_most_common(texts[query], 5))) for query in order
+        NeverTaken(
+            query,
+            often[query],
+            tuple(sorted(counts, key=lambda text: (-counts[text], text))[:5]),
+        )
+        for query, counts in texts.items()
     )
-
-
-def _most_common(counts: Counter[str], n: int) -> list[str]:
-    return sorted(counts, key=lambda text: (-counts[text], text))[:n]
 
 
 def flooded(report: FeedbackReport) -> float:

@@ -31,7 +31,6 @@ from nextquery.feedback.reranker import (
     BASE,
     FEATURES,
     KIND,
-    Candidate,
     TakenRates,
     fingerprint,
     list_features,
@@ -122,11 +121,11 @@ def train_reranker(
 
     In an interleaved list its own suggestions count, in the order that they have there.
     """
-    own_impressions = [impression for impression in impressions if _places_of(impression, model)]
+    own_impressions = [impression for impression in impressions if _positions_of(impression, model)]
     accepted = sum(
         position in impression.taken
         for impression in own_impressions
-        for position in _places_of(impression, model)
+        for position in _positions_of(impression, model)
     )
     if accepted < settings.min_taken:
         names = ", ".join(
@@ -146,7 +145,12 @@ def train_reranker(
         for fold in range(FOLDS)
     ]
     parts = [_cases(own_impressions, model, fold, rates[fold], bias) for fold in range(FOLDS)]
-    training = _together(parts[: FOLDS - 2])
+    taught = parts[: FOLDS - 2]
+    training = RankedPart(
+        CaseSet(tuple(case for part in taught for case in part.cases.cases)),
+        FeatureTable(FEATURES, np.concatenate([part.features.values for part in taught])),
+        np.concatenate([part.weights for part in taught if part.weights is not None]),
+    )
     ranker = train_ranker(RankerData(training, parts[-1], SHAPE.smallest_leaf), SHAPE, seed=1)
     trees = ranker.to_trees()
     return TrainedReranker(
@@ -208,8 +212,8 @@ def publish_reranker(base: Path, target: Path, trained: TrainedReranker) -> None
     read_artifact(base, write)
 
 
-def _places_of(impression: Impression, model: str) -> list[int]:
-    """The places of a list that one model filled."""
+def _positions_of(impression: Impression, model: str) -> list[int]:
+    """The positions of a list that one model filled."""
     return [position for position, item in enumerate(impression.suggestions) if item.model == model]
 
 
@@ -227,15 +231,14 @@ def _cases(
     """One case per suggestion that a visitor of the fold took, with features and weight."""
     cases, rows, weights = list[RankingCase](), list[NDArray[np.float64]](), list[float]()
     for impression in impressions:
-        positions = _places_of(impression, model)
+        positions = _positions_of(impression, model)
         accepted = [position for position in positions if position in impression.taken]
         if _fold(impression) != fold or not accepted or len(positions) < 2:
             continue
         session = tuple(map(normalise_query, impression.session))
         items = [impression.suggestions[position] for position in positions]
-        candidates = [Candidate(item.text, item.score, item.source) for item in items]
-        features = list_features(session, candidates, rates)
-        texts = tuple(item.text for item in candidates)
+        features = list_features(session, items, rates)
+        texts = tuple(item.text for item in items)
         for position in accepted:
             target = positions.index(position)
             cases.append(RankingCase(len(cases), session, session[-1], texts, target, len(session)))
@@ -243,13 +246,6 @@ def _cases(
             weights.append(min(1 / bias.examined(position), LARGEST_WEIGHT))
     values = np.concatenate(rows) if rows else np.zeros((0, len(FEATURES)))
     return RankedPart(CaseSet(tuple(cases)), FeatureTable(FEATURES, values), np.array(weights))
-
-
-def _together(parts: Sequence[RankedPart]) -> RankedPart:
-    cases = CaseSet(tuple(case for part in parts for case in part.cases.cases))
-    values = np.concatenate([part.features.values for part in parts])
-    weights = [part.weights for part in parts if part.weights is not None]
-    return RankedPart(cases, FeatureTable(FEATURES, values), np.concatenate(weights))
 
 
 def _gain(part: RankedPart, trees: Trees) -> Gain:

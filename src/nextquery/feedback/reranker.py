@@ -19,7 +19,7 @@ from nextquery.artifacts import (
 )
 from nextquery.artifacts.arrays import load_array
 from nextquery.errors import ArtifactError
-from nextquery.feedback.events import Source, source_of
+from nextquery.feedback.events import ListedSuggestion, source_of
 from nextquery.guard.guard import Guard
 from nextquery.inference.trees import Trees
 from nextquery.records import Known, ScoredQuery, Suggestion
@@ -96,17 +96,8 @@ FEATURES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A suggestion as the model gave it."""
-
-    text: str
-    score: float
-    source: Source
-
-
 def list_features(
-    session: Sequence[str], candidates: Sequence[Candidate], rates: TakenRates
+    session: Sequence[str], candidates: Sequence[ListedSuggestion], rates: TakenRates
 ) -> NDArray[np.float64]:
     """One row per candidate, in the model's own order, one column per feature.
 
@@ -236,8 +227,8 @@ class Reranker:
         Scores become those of the trees: within one list the higher is the better.
         """
         candidates = [
-            Candidate(suggestion.text, suggestion.score, source_of(suggestion.source))
-            for suggestion in pool
+            ListedSuggestion(item.text, source_of(item.source), self.base.kind, item.score)
+            for item in pool
         ]
         if not candidates:
             return []

@@ -17,12 +17,12 @@ from nextquery.artifacts import MANIFEST, open_artifact, sha256
 from nextquery.errors import ArtifactError, ChecksumError, InputError
 from nextquery.feedback.acceptance import Examination, PositionBias
 from nextquery.feedback.compare import guard_reranker
+from nextquery.feedback.events import ListedSuggestion
 from nextquery.feedback.impressions import Feedback, join_events
 from nextquery.feedback.rerank_training import count_accepted, make_reranker, train_reranker
 from nextquery.feedback.reranker import (
     FEATURES,
     PRIOR,
-    Candidate,
     Reranker,
     TakenRates,
     list_features,
@@ -41,7 +41,10 @@ def column(values: np.ndarray, name: str) -> list[float]:
 
 
 def test_features_by_hand() -> None:
-    pool = [Candidate("red shoes sale", -1.0, "seen"), Candidate("hats", -3.0, "synthetic")]
+    pool = [
+        ListedSuggestion("red shoes sale", "seen", "a", -1.0),
+        ListedSuggestion("hats", "synthetic", "a", -3.0),
+    ]
     result = list_features(("shoes", "red shoes"), pool, NOTHING)
     assert column(result, "rank") == [0, 1]
     assert column(result, "score_gap") == [0.0, 2.0]
