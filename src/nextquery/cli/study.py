@@ -121,7 +121,6 @@ def report(
     Example: `nextquery study report runs/study`
     """
     from nextquery.study.report import PAPER_POSITIVE, POSITIVE, make_report, who_is_missing
-    from nextquery.study.report import as_json as plain
 
     target = out or folder.with_name(f"{folder.name}-report")
     summary = make_report(folder, target)
@@ -132,7 +131,7 @@ def report(
     lines.append(f"HRED in the paper: {PAPER_POSITIVE:.0%} {POSITIVE}")
     lines.append(who_is_missing(summary) or "Complete: every assessor has judged every suggestion.")
     lines.append(f"Report: {target / 'index.html'}")
-    print_result(plain(summary), "\n".join(lines), as_json, indent=2)
+    print_result(asdict(summary), "\n".join(lines), as_json, indent=2)
 
 
 @study.command("first-pass")

@@ -14,7 +14,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nextquery.study.pool import JudgementStore, Pool, PooledTopic, read_pool
+from nextquery.study.pool import JudgementStore, read_pool
 
 MAX_BODY_BYTES = 4096
 """A judgement has about 40."""
@@ -147,7 +147,21 @@ def create_study_app(study: Path) -> FastAPI:
 
     @app.get("/a/{token}/state")
     def state(assessor: Annotated[int, Depends(reader)]) -> dict[str, Any]:
-        return _state(pool, store, assessor)
+        judged = {judgement.item: judgement.value for judgement in store.current(assessor)}
+        return {
+            "topics": [
+                {
+                    "query": pooled.topic.query,
+                    "description": pooled.topic.description,
+                    "context": pooled.topic.context,
+                    "suggestions": [
+                        {"item": item.id, "text": item.text, "value": judged.get(item.id)}
+                        for item in pooled.items
+                    ],
+                }
+                for pooled in pool.shuffled(assessor)
+            ]
+        }
 
     @app.post("/a/{token}/judgements")
     def judge(
@@ -175,24 +189,6 @@ def _page(request: Request, token: str, browser: str) -> Response:
         samesite="lax",
     )
     return answer
-
-
-def _state(pool: Pool, store: JudgementStore, assessor: int) -> dict[str, Any]:
-    judged = {judgement.item: judgement.value for judgement in store.current(assessor)}
-    topics = pool.shuffled(assessor)
-    return {"topics": [_topic(pooled, judged) for pooled in topics]}
-
-
-def _topic(pooled: PooledTopic, judged: dict[int, str]) -> dict[str, Any]:
-    return {
-        "query": pooled.topic.query,
-        "description": pooled.topic.description,
-        "context": pooled.topic.context,
-        "suggestions": [
-            {"item": item.id, "text": item.text, "value": judged.get(item.id)}
-            for item in pooled.items
-        ],
-    }
 
 
 def _refusal(message: str) -> Response:

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
+
+from pydantic import TypeAdapter
 
 from nextquery.artifacts import check_target, open_artifact, publish, write_text
 from nextquery.artifacts.files import read_plain_text
@@ -84,20 +85,18 @@ def add_contexts(
         if last in queries and context:
             contexts.setdefault(last, set()).add(tuple(context))
     draw = random.Random(seed)
+
+    def chosen(topic: Topic) -> list[tuple[str, ...]]:
+        ordered = sorted(contexts.get(normalise_query(topic.query), {()}))
+        if max_contexts is None or len(ordered) <= max_contexts:
+            return ordered
+        return sorted(draw.sample(ordered, max_contexts))
+
     return [
         Topic(topic.query, topic.description, context)
         for topic in topics
-        for context in _chosen(contexts.get(normalise_query(topic.query), {()}), max_contexts, draw)
+        for context in chosen(topic)
     ]
-
-
-def _chosen(
-    contexts: set[tuple[str, ...]], at_most: int | None, draw: random.Random
-) -> list[tuple[str, ...]]:
-    ordered = sorted(contexts)
-    if at_most is None or len(ordered) <= at_most:
-        return ordered
-    return sorted(draw.sample(ordered, at_most))
 
 
 def _from_trec(path: Path, text: str) -> list[Topic]:
@@ -245,7 +244,11 @@ def create_study(
     pooled: list[PooledTopic] = []
     next_item = 0
     for number, topic in enumerate(topics):
-        lists = _ask(topic, models, places)
+        session = [*topic.context, topic.query]
+        lists = {
+            name: list(dict.fromkeys(_text(item.text) for item in model.suggest(session, places)))
+            for name, model in models.items()
+        }
         texts = sorted({text for texts in lists.values() for text in texts})
         ids = {text: next_item + offset for offset, text in enumerate(texts)}
         next_item += len(texts)
@@ -272,43 +275,17 @@ def check_names(names: Sequence[str]) -> None:
 
 def read_pool(study: Path) -> Pool:
     """The pool of a study folder, without its key."""
-    values = json.loads(open_artifact(study, "study").file(POOL).read_text(encoding="utf-8"))
-    return Pool(values["seed"], tuple(_topic(value) for value in values["topics"]))
+    return TypeAdapter(Pool).validate_json(open_artifact(study, "study").file(POOL).read_bytes())
 
 
 def read_key(study: Path) -> Key:
     """The key of a study folder."""
-    values = json.loads(open_artifact(study, "study").file(KEY).read_text(encoding="utf-8"))
-    given = {
-        name: {int(topic): tuple(items) for topic, items in lists.items()}
-        for name, lists in values["given"].items()
-    }
-    return Key(values["places"], given)
-
-
-def _ask(topic: Topic, models: Mapping[str, Suggester], places: int) -> dict[str, list[str]]:
-    """The distinct texts of each model, best first."""
-    session = [*topic.context, topic.query]
-    return {
-        name: list(
-            dict.fromkeys(_text(suggestion.text) for suggestion in model.suggest(session, places))
-        )
-        for name, model in models.items()
-    }
+    return TypeAdapter(Key).validate_json(open_artifact(study, "study").file(KEY).read_bytes())
 
 
 def _text(text: str) -> str:
     """The text with half characters (lone surrogates), which no file can hold, replaced."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _topic(value: dict[str, Any]) -> PooledTopic:
-    topic = value["topic"]
-    return PooledTopic(
-        value["id"],
-        Topic(topic["query"], topic["description"], tuple(topic["context"])),
-        tuple(Item(item["id"], item["text"]) for item in value["items"]),
-    )
 
 
 def _write(target: Path, pool: Pool, key: Key) -> None:

@@ -23,7 +23,6 @@ from nextquery.study.pool import (
 )
 from nextquery.study.results import (
     GroupResults,
-    ModelResults,
     Share,
     StudyResults,
     evaluate_study,
@@ -51,9 +50,12 @@ def draw_shares(results: GroupResults) -> str:
         width = 0.8 / len(GRADES)
         for offset, grade in enumerate(GRADES):
             xs = [index + (offset - 1) * width for index in range(len(results.models))]
-            values, errors = _bars(results.models, grade)
+            shares = [model.shares[grade] for model in results.models]
+            values = [100 * share.value for share in shares]
+            below = [100 * max(0.0, share.value - share.low) for share in shares]
+            above = [100 * max(0.0, share.high - share.value) for share in shares]
             axes.bar(xs, values, width, label=grade, color=COLOURS[grade])
-            axes.errorbar(xs, values, errors, fmt="none", ecolor="#333333", capsize=2, lw=1)
+            axes.errorbar(xs, values, (below, above), fmt="none", ecolor="#333333", capsize=2, lw=1)
         axes.set_xticks(range(len(results.models)), [_label(m.model) for m in results.models])
         axes.set_ylabel("share of suggestions (%)")
         axes.set_ylim(0, 100)
@@ -62,16 +64,6 @@ def draw_shares(results: GroupResults) -> str:
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
     return text[text.index("<svg") :]
-
-
-def _bars(
-    models: tuple[ModelResults, ...], grade: str
-) -> tuple[list[float], tuple[list[float], list[float]]]:
-    """The heights of one grade's bars, and how far their intervals reach below and above."""
-    shares = [model.shares[grade] for model in models]
-    below = [100 * max(0.0, share.value - share.low) for share in shares]
-    above = [100 * max(0.0, share.high - share.value) for share in shares]
-    return [100 * share.value for share in shares], (below, above)
 
 
 def _label(name: str) -> str:
@@ -116,7 +108,13 @@ def study_page(results: StudyResults, topics: TopicTable, plot: str) -> str:
         f"<figure>{plot}<figcaption class='note'>Share of each judgement per model, averaged "
         "over assessors; 95% intervals by bootstrap over queries.</figcaption></figure>",
         "<h2>Next to the paper</h2>",
-        _next_to_the_paper(results.groups["all"]),
+        _table(
+            ["model", POSITIVE, "suggestions judged"],
+            [
+                *([m.model, _share(m.positive), m.judged] for m in results.groups["all"].models),
+                ["HRED in the paper (50 TREC topics, 5 assessors)", f"{PAPER_POSITIVE:.0%}", ""],
+            ],
+        ),
     ]
     for name, group in results.groups.items():
         parts += _group(name, group)
@@ -162,13 +160,6 @@ def _missing(results: StudyResults) -> str:
         f"<p><strong>{who_is_missing(results)}</strong> Until then a suggestion that nobody has "
         "judged counts 0 in gain, and no figure here is the result of the study.</p>"
     )
-
-
-def _next_to_the_paper(group: GroupResults) -> str:
-    """Our models' positive shares and the paper's, in one table."""
-    rows = [[model.model, _share(model.positive), model.judged] for model in group.models]
-    paper = ["HRED in the paper (50 TREC topics, 5 assessors)", f"{PAPER_POSITIVE:.0%}", ""]
-    return _table(["model", POSITIVE, "suggestions judged"], [*rows, paper])
 
 
 def _group(name: str, group: GroupResults) -> list[str]:
@@ -244,7 +235,7 @@ def make_report(study: Path, target: Path) -> StudyResults:
         "complete": results.complete,
     }
     with publish(target, "study-report", entries) as folder:
-        write_text(folder / "results.json", json.dumps(as_json(results), indent=2) + "\n")
+        write_text(folder / "results.json", json.dumps(asdict(results), indent=2) + "\n")
         write_text(folder / "figure8.svg", plot)
         # Topics and contexts may be sessions of single visitors: for the owner only.
         private = {
@@ -255,11 +246,6 @@ def make_report(study: Path, target: Path) -> StudyResults:
         for name, text in private.items():
             write_text(folder / name, text, mode=0o600)
     return results
-
-
-def as_json(results: StudyResults) -> dict[str, Any]:
-    """The results as plain values."""
-    return asdict(results)
 
 
 def _by_topic(pool: Pool, key: Key, judgements: Sequence[Judgement]) -> TopicTable:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from nextquery.evaluation.comparison import holm
 from nextquery.normalise import normalise_query
 from nextquery.study.pool import GRADES, SOMEWHAT, USEFUL, Judgement, Key, Pool, PooledTopic
 
@@ -49,7 +50,8 @@ def krippendorff_alpha(ratings: Ratings, categories: int = 3) -> float | None:
     pairs -= counts[:, :, None] * np.eye(categories)
     coincidences = (pairs / (totals[:, :, None] - 1)).sum(axis=0)
     marginals = coincidences.sum(axis=1)
-    difference = _ordinal_difference(marginals)
+    middle = np.cumsum(marginals) - marginals / 2
+    difference = np.square(middle[:, None] - middle[None, :])
     expected = float((np.outer(marginals, marginals) * difference).sum())
     if expected == 0:
         return None
@@ -61,11 +63,6 @@ def _grade_counts(ratings: Ratings, categories: int) -> NDArray[np.float64]:
     """How often each item got each grade: (items with two grades or more, categories)."""
     rows = [np.bincount(grades, minlength=categories) for grades in ratings if len(grades) > 1]
     return np.array(rows, dtype=np.float64).reshape(len(rows), categories)
-
-
-def _ordinal_difference(marginals: NDArray[np.float64]) -> NDArray[np.float64]:
-    middle = np.cumsum(marginals) - marginals / 2
-    return np.square(middle[:, None] - middle[None, :])
 
 
 RESAMPLES = 10_000
@@ -91,16 +88,6 @@ def compare(gains: Mapping[str, NDArray[np.float64]], seed: int) -> tuple[Compar
         Comparison(a, b, float(np.mean(gains[a] - gains[b])) if len(gains[a]) else 0.0, p, q)
         for (a, b), p, q in zip(pairs, values, corrected, strict=True)
     )
-
-
-def holm(values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction, in the given order."""
-    order = np.argsort(values, kind="stable")
-    scaled = [min(1.0, values[i] * (len(values) - rank)) for rank, i in enumerate(order)]
-    corrected = [0.0] * len(values)
-    for index, value in zip(order, np.maximum.accumulate(scaled), strict=True):
-        corrected[index] = float(value)
-    return corrected
 
 
 def _p_value(differences: NDArray[np.float64], seed: int) -> float:
@@ -214,7 +201,9 @@ def evaluate(
     judgements of all its contexts (shares) or the mean over them (gain).
     """
     grades = _grades(judgements)
-    query_of = _query_numbers(pool, topics)
+    texts = {t.id: normalise_query(t.topic.query) or t.topic.query for t in pool.topics}
+    numbers: dict[str, int] = {}
+    query_of = [numbers.setdefault(texts[topic], len(numbers)) for topic in topics]
     counts = {model: _counts(key, model, topics, grades) for model in key.given}
     gains = {model: _mean_by_query(_gains(key, counts[model]), query_of) for model in key.given}
     models = [
@@ -226,10 +215,10 @@ def evaluate(
     shown = {i.id for t in pool.topics if t.id in set(topics) for i in t.items}
     return GroupResults(
         tuple(topics),
-        len(set(query_of)),
+        len(numbers),
         tuple(sorted(models, key=lambda model: (-model.gain, model.model))),
         compare(gains, seed),
-        agreement({item: given for item, given in grades.items() if item in shown}),
+        agreement({item: rated for item, rated in grades.items() if item in shown}),
     )
 
 
@@ -265,13 +254,6 @@ def agreement_by_assessor(judgements: Sequence[Judgement]) -> dict[int, float | 
         defined = [value for value in values if value is not None]
         agreement[assessor] = float(np.mean(defined)) if defined else None
     return agreement
-
-
-def _query_numbers(pool: Pool, topics: Sequence[int]) -> list[int]:
-    """For each topic the number of its query, counted from 0 in the order they come."""
-    texts = {t.id: normalise_query(t.topic.query) or t.topic.query for t in pool.topics}
-    numbers: dict[str, int] = {}
-    return [numbers.setdefault(texts[topic], len(numbers)) for topic in topics]
 
 
 def _sum_by_query(rows: NDArray[np.float64], query_of: Sequence[int]) -> NDArray[np.float64]:
@@ -405,7 +387,12 @@ def _model_facts(model: str, topics: Sequence[PooledTopic], key: Key) -> ModelFa
         texts = {item.id: normalise_query(item.text) for item in topic.items}
         session = {normalise_query(query) for query in (*topic.topic.context, topic.topic.query)}
         words = set(normalise_query(topic.topic.query).split())
-        other_models = _from_other_models(model, topic.id, key.given)
+        other_models = {
+            item
+            for name, lists in key.given.items()
+            if name != model
+            for item in lists.get(topic.id, ())
+        }
         for item in key.given[model].get(topic.id, ()):
             suggestions += 1
             repeats += texts[item] in session
@@ -420,9 +407,3 @@ def _model_facts(model: str, topics: Sequence[PooledTopic], key: Key) -> ModelFa
         extends / divisor,
         alone / divisor,
     )
-
-
-def _from_other_models(
-    model: str, topic: int, given: Mapping[str, Mapping[int, tuple[int, ...]]]
-) -> set[int]:
-    return {item for name in given if name != model for item in given[name].get(topic, ())}
