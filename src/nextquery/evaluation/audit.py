@@ -10,13 +10,12 @@ import numpy as np
 import polars as pl
 
 from nextquery.artifacts import further_entries, open_artifact, publish, temporary_folder
-from nextquery.config import stored_section
+from nextquery.config import load_config, stored_section
 from nextquery.errors import InputError
 from nextquery.evaluation.planting import (
     FIRST,
     SHOWN,
     Exposure,
-    Plan,
     PoisonCurve,
     chance_bits,
     exposures,
@@ -30,10 +29,12 @@ from nextquery.guard.guard import Guard
 from nextquery.guard.tables import FOLDER as GUARD
 from nextquery.guard.tables import write_tables
 from nextquery.logs.data_folder import PreparedData
-from nextquery.model.settings import KIND
+from nextquery.model.settings import KIND, RunConfig
 from nextquery.suggesters.base import Suggester
 from nextquery.suggesters.fit import ASKS_FOR_HITS, fit_model
 from nextquery.suggesters.loading import COUNT_MODELS, count_model, load
+from nextquery.training.distributed import processes
+from nextquery.training.run import train
 
 LISTED = 10
 CONTEXTS = 200
@@ -91,6 +92,9 @@ def coverage(
         shown = guarded.suggest([context], LISTED)
         let_through += sum(blocklist.blocks(item.text) for item in shown)
     total = float(queries["count"].sum())
+    # The lines in which there is something to block.
+    entries = read_entries(path) if path is not None else []
+    entries = [entry.lower() for entry in entries if Blocklist([entry])]
     return Coverage(
         entries=len(blocklist),
         known_queries=len(blocked),
@@ -98,23 +102,12 @@ def coverage(
         lists=len(contexts),
         refused=dict(sorted(refused.items())),
         let_through=let_through,
-        disguises=_disguises(blocklist, _entries(path)),
+        disguises={
+            name: float(np.mean([blocklist.blocks(disguise(entry)) for entry in entries]))
+            for name, disguise in DISGUISES.items()
+            if entries
+        },
     )
-
-
-def _entries(path: Path | None) -> list[str]:
-    """The lines of a blocklist in which there is something to block."""
-    entries = read_entries(path) if path is not None else []
-    return [entry.lower() for entry in entries if Blocklist([entry])]
-
-
-def _disguises(blocklist: Blocklist, entries: Sequence[str]) -> dict[str, float]:
-    if not entries:
-        return {}
-    return {
-        name: float(np.mean([blocklist.blocks(disguise(entry)) for entry in entries]))
-        for name, disguise in DISGUISES.items()
-    }
 
 
 Say = Callable[[str], None]
@@ -152,84 +145,69 @@ def audit(
     model: Path, data: PreparedData, settings: AuditSettings | None = None, say: Say | None = None
 ) -> AuditResult:
     """Plant, make models again, and measure."""
-    settings, say = settings or AuditSettings(), say or _quiet
+    settings, say = settings or AuditSettings(), say or (lambda _: None)
     artifact = open_artifact(model)
     kind = str(artifact.manifest.get("base", artifact.kind))
     kinds = _kinds(kind, settings)
     plan = make_plan(data, settings.planting)
+    curves: list[PoisonCurve] = []
+    guarded: dict[str, tuple[Exposure, ...]] = {}
+    unguarded: dict[str, tuple[Exposure, ...]] = {}
+
+    def measure(kind: str, model_folder: Path, level: int, *, bare: bool) -> None:
+        """Measure a model made under a K of `level`; `bare`: also without its guard."""
+        opened = load(model_folder)
+        curves.append(poison_curve(opened, kind, level, plan.attacks))
+        if level == data.min_users:
+            guarded[kind] = exposures(opened, plan.canaries, plan.decoys)
+        if bare:
+            opened = load(model_folder, guarded=False)
+            unguarded[kind] = exposures(opened, plan.canaries, plan.decoys)
+
     with temporary_folder() as work:
-        measured = Measured()
         trained: Path | None = None
         # The log's own K first: HRED is trained once, on that copy, and then guarded by each K.
         for level in sorted(
             {data.min_users, *settings.min_users}, key=lambda k: k != data.min_users
         ):
-            at_threshold = level == data.min_users
             say(f"planting {len(plan.sessions()):,} sessions, K = {level}")
             folder = work / str(level)
             planted = write_planted(data, folder / "data", plan.sessions(), level)
             for name, model_folder in _fitted(kinds, planted, model, folder, say):
-                measured.add(
-                    name, model_folder, level, plan, at_threshold=at_threshold, bare=level == 1
-                )
+                measure(name, model_folder, level, bare=level == 1)
             if settings.config is not None:
-                trained = trained or _trained(planted, folder / "trained", settings.config, say)
+                if trained is None:
+                    say(f"training HRED with the config {settings.config}")
+                    trained = folder / "trained"
+                    config = load_config(RunConfig, settings.config)
+                    with processes("auto") as group:
+                        train(planted, trained, config, group, say=say)
                 model_folder = guarded_copy(trained, planted, folder / KIND)
-                measured.add(
-                    KIND, model_folder, level, plan, at_threshold=at_threshold, bare=at_threshold
-                )
+                measure(KIND, model_folder, level, bare=level == data.min_users)
     say("asking the model for lists")
     guard = Guard.open(model, settings.blocklist)
     lists = load(model, blocklist=settings.blocklist), load(model, guarded=False)
     covered = coverage(data, *lists, guard, settings.blocklist)
     data.artifact.check_current()
+    not_made = []
+    if kind == KIND and settings.config is None:
+        not_made.append(f"{kind}: training takes long; give a `config` to train on the planted log")
+    if kind in ASKS_FOR_HITS:
+        not_made.append(f"{kind}: it needs to know which queries find something")
     return AuditResult(
         model=str(model),
         kind=artifact.kind,
         min_users=data.min_users,
         secrets=len(plan.decoys) + 1,
         chance_bits=chance_bits(len(plan.decoys) + 1),
-        exposures=measured.exposures(),
-        poisoning=tuple(sorted(measured.curves, key=lambda curve: (curve.kind, curve.min_users))),
+        exposures=tuple(
+            KindExposure(name, guarded.get(name, ()), unguarded.get(name, ()))
+            for name in dict.fromkeys([*guarded, *unguarded])
+        ),
+        poisoning=tuple(sorted(curves, key=lambda curve: (curve.kind, curve.min_users))),
         coverage=covered,
-        not_made=_not_made(kind, settings),
+        not_made=tuple(not_made),
     )
-
-
-class Measured:
-    """What was measured so far, by kind."""
-
-    def __init__(self) -> None:
-        self.curves: list[PoisonCurve] = []
-        self._guarded: dict[str, tuple[Exposure, ...]] = {}
-        self._unguarded: dict[str, tuple[Exposure, ...]] = {}
-
-    def add(
-        self,
-        kind: str,
-        model_folder: Path,
-        level: int,
-        plan: Plan,
-        *,
-        at_threshold: bool,
-        bare: bool,
-    ) -> None:
-        """Measure a model: `at_threshold` with the K of the log, `bare` without a guard."""
-        guarded = load(model_folder)
-        self.curves.append(poison_curve(guarded, kind, level, plan.attacks))
-        if at_threshold:
-            self._guarded[kind] = exposures(guarded, plan.canaries, plan.decoys)
-        if bare:
-            self._unguarded[kind] = exposures(
-                load(model_folder, guarded=False), plan.canaries, plan.decoys
-            )
-
-    def exposures(self) -> tuple[KindExposure, ...]:
-        """The exposures of every kind."""
-        return tuple(
-            KindExposure(kind, self._guarded.get(kind, ()), self._unguarded.get(kind, ()))
-            for kind in dict.fromkeys([*self._guarded, *self._unguarded])
-        )
 
 
 def _kinds(kind: str, settings: AuditSettings) -> list[str]:
@@ -256,18 +234,6 @@ def _fitted(
         yield name, work / name
 
 
-def _trained(planted: PreparedData, out: Path, config: str, say: Say) -> Path:
-    from nextquery.config import load_config
-    from nextquery.model.settings import RunConfig
-    from nextquery.training.distributed import processes
-    from nextquery.training.run import train
-
-    say(f"training HRED with the config {config}")
-    with processes("auto") as group:
-        train(planted, out, load_config(RunConfig, config), group, say=say)
-    return out
-
-
 def guarded_copy(trained: Path, planted: PreparedData, out: Path) -> Path:
     """A trained model under the guard of another K.
 
@@ -284,22 +250,10 @@ def guarded_copy(trained: Path, planted: PreparedData, out: Path) -> Path:
     return out
 
 
-def _not_made(kind: str, settings: AuditSettings) -> tuple[str, ...]:
-    reasons = []
-    if kind == KIND and settings.config is None:
-        reasons.append(f"{kind}: training takes long; give a `config` to train on the planted log")
-    if kind in ASKS_FOR_HITS:
-        reasons.append(f"{kind}: it needs to know which queries find something")
-    return tuple(reasons)
-
-
-def _quiet(text: str) -> None:
-    """Nobody is told."""
-
-
 def describe(result: AuditResult) -> str:
     """The page."""
-    parts = [_secrets(result), _poison(result), _coverage(result), _left_out(result)]
+    not_made = [f"Not made again: {reason}." for reason in result.not_made]
+    parts = [_secrets(result), _poison(result), _coverage(result), not_made]
     return "\n\n".join("\n".join(lines) for part in parts if (lines := list(part)))
 
 
@@ -309,27 +263,21 @@ def _secrets(result: AuditResult) -> Iterator[str]:
     yield (
         f"Secrets of three words were planted in a copy of the log and the model made again. "
         f"Exposure says how easily a secret is guessed: {result.chance_bits:.1f} bits is chance, "
-        f"{_most(result):.0f} bits means that it is the first guess of {result.secrets:,}. With "
-        f"the guards: K = {result.min_users}, and lists as visitors see them. Without: K = 1, "
-        "nothing refused."
+        f"{result.secrets.bit_length() - 1} bits means that it is the first guess of "
+        f"{result.secrets:,}. With the guards: K = {result.min_users}, and lists as visitors see "
+        "them. Without: K = 1, nothing refused."
     )
     yield ""
     head = ["typed by", "guarded: bits", "most", "shown", "unguarded: bits", "most", "shown"]
-    for exposure in result.exposures:
-        yield exposure.kind
-        yield from _table([head, *_exposure_rows(exposure)])
+    for exposures_of_kind in result.exposures:
+        without = {exposure.users: exposure for exposure in exposures_of_kind.unguarded}
+        rows = [head]
+        for exposure in exposures_of_kind.guarded:
+            users = {0: "nobody", 1: "1 user"}.get(exposure.users, f"{exposure.users} users")
+            rows.append([users, *_cells(exposure), *_cells(without.get(exposure.users))])
+        yield exposures_of_kind.kind
+        yield from _table(rows)
     yield f"(shown: among the first {SHOWN} suggestions after their context)"
-
-
-def _most(result: AuditResult) -> float:
-    return float(result.secrets.bit_length() - 1)
-
-
-def _exposure_rows(kind: KindExposure) -> Iterator[list[str]]:
-    without = {exposure.users: exposure for exposure in kind.unguarded}
-    for exposure in kind.guarded:
-        users = {0: "nobody", 1: "1 user"}.get(exposure.users, f"{exposure.users} users")
-        yield [users, *_cells(exposure), *_cells(without.get(exposure.users))]
 
 
 def _cells(exposure: Exposure | None) -> list[str]:
@@ -378,11 +326,6 @@ def _coverage(result: AuditResult) -> Iterator[str]:
     reasons = ", ".join(f"{reason} {count:,}" for reason, count in covered.refused.items())
     refusals = reasons or "nothing"
     yield f"Of {covered.lists} lists of the model without its guards, they refuse: {refusals}."
-
-
-def _left_out(result: AuditResult) -> Iterator[str]:
-    for reason in result.not_made:
-        yield f"Not made again: {reason}."
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:

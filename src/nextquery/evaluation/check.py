@@ -142,20 +142,17 @@ def _reasons(
     if users < settings.min_users:
         reasons.append(f"only {users} users have later sessions; {settings.min_users} are needed")
     for difference in differences:
-        if difference.measure == "nll":
-            if difference.p_worse < SIGNIFICANT:
-                reasons.append(
-                    f"next queries are less likely than with the old model: {-difference.new:.3f} "
-                    f"nats per symbol, {-difference.old:.3f} before"
-                )
-            continue
-        if difference.p_worse >= SIGNIFICANT:
-            continue
         before = old_ranks.get(difference.other)
-        if before is None:
-            reasons.append(f"MRR {difference.new:.4f}, the old model has {difference.old:.4f}")
-        elif before.p_worse >= SIGNIFICANT:
-            reasons.append(f"MRR {difference.new:.4f}, {difference.other} has {difference.old:.4f}")
+        if difference.p_worse >= SIGNIFICANT or (before and before.p_worse < SIGNIFICANT):
+            continue
+        if difference.measure == "nll":
+            reasons.append(
+                f"next queries are less likely than with the old model: {-difference.new:.3f} "
+                f"nats per symbol, {-difference.old:.3f} before"
+            )
+        else:
+            other = difference.other if before else "the old model"
+            reasons.append(f"MRR {difference.new:.4f}, {other} has {difference.old:.4f}")
     return reasons
 
 
@@ -177,7 +174,7 @@ def later_rows(data: PreparedData, until: Sequence[datetime | None]) -> pl.DataF
 
 
 def draw_cases(rows: pl.DataFrame, most: int) -> list[Case]:
-    """At most `limit` next queries of sessions, drawn at random; repeated queries are left out."""
+    """At most `most` next queries of sessions, drawn at random; repeated queries are left out."""
     sessions = (
         rows.sort("session", "position")
         .group_by("session", maintain_order=True)
@@ -267,7 +264,11 @@ def reciprocal_ranks(lists: Lists, cases: Sequence[Case]) -> Floats:
 
 def _nats(new: Scorer, old: Scorer, cases: Sequence[Case]) -> tuple[dict[str, Floats], list[Case]]:
     """Nats per symbol by both models, of the cases whose words both of them know."""
-    scored = {name: _scored(model, cases) for name, model in (("new", new), ("old", old))}
+    contexts, queries = [case.context for case in cases], [case.query for case in cases]
+    scored = {
+        name: score_queries(model, contexts, queries)
+        for name, model in (("new", new), ("old", old))
+    }
     kept = [
         index
         for index in range(len(cases))
@@ -281,17 +282,19 @@ def _nats(new: Scorer, old: Scorer, cases: Sequence[Case]) -> tuple[dict[str, Fl
     return nats, [cases[index] for index in kept]
 
 
-def _scored(model: Scorer, cases: Sequence[Case]) -> list[ScoredQuery]:
+def score_queries(
+    model: Scorer, contexts: Sequence[Sequence[str]], queries: Sequence[str]
+) -> list[ScoredQuery]:
+    """The score of one query after each context."""
     scored: list[ScoredQuery] = []
-    for start in range(0, len(cases), _BATCH):
-        some = cases[start : start + _BATCH]
+    for start in range(0, len(contexts), _BATCH):
+        batch = contexts[start : start + _BATCH]
+        candidates = [[query] for query in queries[start : start + _BATCH]]
         if isinstance(model, BatchScorer):
-            scores = model.score_many(
-                [case.context for case in some], [[case.query] for case in some]
-            )
+            scores = model.score_many(batch, candidates)
         else:
-            scores = [model.score(case.context, [case.query]) for case in some]
-        scored += [item for [item] in scores]
+            scores = [model.score(*pair) for pair in zip(batch, candidates, strict=True)]
+        scored += [score for [score] in scores]
     return scored
 
 

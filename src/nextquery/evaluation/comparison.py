@@ -7,7 +7,7 @@ comparisons of the same cases. The same by case, as in the paper, is measured in
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -133,7 +133,11 @@ def paired_t_test_by_user(first: Floats, second: Floats, users: Sequence[str]) -
     >>> round(paired_t_test_by_user(first, second, ["ann"] * 4 + ["bob", "cy"]), 3)
     0.329
     """
-    sums = np.bincount(user_numbers(users), weights=first - second).astype(np.float64)
+    return _t_test_of_sums(first - second, user_numbers(users))
+
+
+def _t_test_of_sums(differences: Floats, owners: Integers) -> float:
+    sums = np.bincount(owners, weights=differences).astype(np.float64)
     return paired_t_test(sums, np.zeros(len(sums)))
 
 
@@ -230,20 +234,19 @@ class Quality:
     hit_5: float
     mrr_by_seed: tuple[float, ...]
     """The MRR of each seed's ranker; one number for a system that is not learnt."""
+    _: KW_ONLY
     seed_error: float | None = field(default=None, metadata=OPTIONAL)
     """How much of the MRR is chance of the seeds: the standard error of the mean over them."""
-    mrr_low_by_user: float | None = field(default=None, metadata=OPTIONAL)
+    mrr_low_by_user: float
     """The interval over users."""
-    mrr_high_by_user: float | None = field(default=None, metadata=OPTIONAL)
+    mrr_high_by_user: float
     run_mrr: float | None = field(default=None, metadata=OPTIONAL)
     """The MRR of the run in `trec/`, which ranks by the mean of the seeds' scores; None where that
     is `mrr`."""
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The interval over users; over cases if it was not measured over users."""
-        if self.mrr_low_by_user is None or self.mrr_high_by_user is None:
-            return self.mrr_low, self.mrr_high
+        """The interval over users."""
         return self.mrr_low_by_user, self.mrr_high_by_user
 
 
@@ -262,15 +265,16 @@ class Comparison:
     difference: float
     difference_low: float
     difference_high: float
-    p_by_user: float | None = field(default=None, metadata=OPTIONAL)
+    _: KW_ONLY
+    p_by_user: float
     """All cases of a user taken together."""
     seed_error: float | None = field(default=None, metadata=OPTIONAL)
     """The standard error of `difference` over the seeds, which both systems have in common."""
-    difference_low_by_user: float | None = field(default=None, metadata=OPTIONAL)
-    difference_high_by_user: float | None = field(default=None, metadata=OPTIONAL)
-    p_holm: float | None = field(default=None, metadata=OPTIONAL)
+    difference_low_by_user: float
+    difference_high_by_user: float
+    p_holm: float
     """`p_by_user` corrected for all comparisons on these cases."""
-    significant: bool | None = field(default=None, metadata=OPTIONAL)
+    significant: bool
     """Whether `p_holm` is below .01."""
 
 
@@ -388,8 +392,9 @@ def compare(
     reciprocal = {system: mean_reciprocal(system_ranks) for system, system_ranks in ranks.items()}
     differences = np.stack([reciprocal[a] - reciprocal[b] for a, b in pairs])
     by_case = bootstrap_intervals(differences, None)
-    by_user = bootstrap_intervals(differences, user_numbers(users))
-    p_by_user = [paired_t_test_by_user(row, np.zeros(len(row)), users) for row in differences]
+    owners = user_numbers(users)
+    by_user = bootstrap_intervals(differences, owners)
+    p_by_user = [_t_test_of_sums(row, owners) for row in differences]
     p_holm = holm(p_by_user)
     return tuple(
         Comparison(

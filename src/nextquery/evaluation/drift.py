@@ -1,9 +1,8 @@
 """Drift: what changed between two states of a log, and whether a served model still fits.
 
-`OLD` is the folder that the
-model was made of, or that of another day; the new sessions are those of `NEW` after the last query
-of `OLD`. A model is asked how likely the queries of sessions are: per symbol, on new sessions and
-on the held-out ones of `OLD`, both with the same number of sessions.
+`OLD` is the folder that the model was made of, or that of another day; the new sessions are those
+of `NEW` after the last query of `OLD`. A model is asked how likely the queries of sessions are: per
+symbol, on new sessions and on the held-out ones of `OLD`, both with the same number of sessions.
 """
 
 import math
@@ -16,9 +15,9 @@ from typing import Any
 import polars as pl
 
 from nextquery.errors import InputError
-from nextquery.evaluation.check import compare_with_rules
+from nextquery.evaluation.check import compare_with_rules, score_queries
 from nextquery.logs.data_folder import PreparedData
-from nextquery.suggesters.base import BatchScorer, Scorer
+from nextquery.suggesters.base import Scorer
 from nextquery.suggesters.loading import load
 
 UNKNOWN_RISE = 0.02
@@ -27,7 +26,6 @@ PERPLEXITY_RISE = 1.1
 """Retrain when a model's perplexity is this many times that on its own held-out sessions."""
 SESSIONS = 1000
 _NAMED = 10
-_BATCH = 64
 
 
 @dataclass(frozen=True)
@@ -99,6 +97,7 @@ def drift(new: PreparedData, old: PreparedData, model: Path | None = None) -> Dr
         )
     held_out = _held_out(old)
     before, after = (_unknown_words(rows, old) for rows in (held_out, fresh))
+    known = fresh.join(old.counts("queries").select("query").collect(), on="query", how="semi")
     words = _only_in(new, old, "words", "word")
     vanished = _only_in(old, new, "queries", "query")
     typed = old.counts("queries").select(pl.col("count").sum()).collect().item()
@@ -113,7 +112,7 @@ def drift(new: PreparedData, old: PreparedData, model: Path | None = None) -> Dr
         frequent_vanished=_named(vanished, "query"),
         unknown_words=after,
         unknown_before=before,
-        unknown_queries=_unknown_queries(fresh, old),
+        unknown_queries=1 - len(known) / len(fresh),
         fit=fit,
         reasons=tuple(_reasons(before, after, fit)),
     )
@@ -152,11 +151,6 @@ def _unknown_words(rows: pl.DataFrame, old: PreparedData) -> float:
     words = rows.select(word=pl.col("query").str.split(" ")).explode("word")
     known = words.join(pl.DataFrame({"word": old.words()}), on="word", how="semi")
     return 1 - len(known) / max(1, len(words))
-
-
-def _unknown_queries(rows: pl.DataFrame, old: PreparedData) -> float:
-    known = rows.join(old.counts("queries").select("query").collect(), on="query", how="semi")
-    return 1 - len(known) / len(rows)
 
 
 def _only_in(data: PreparedData, other: PreparedData, table: str, key: str) -> pl.DataFrame:
@@ -200,17 +194,7 @@ def perplexity(model: Scorer, sessions: Iterable[Sequence[str]]) -> float:
         for session in sessions
         for position in range(1, len(session))
     ]
-    total, symbols = 0.0, 0
-    for start in range(0, len(cases), _BATCH):
-        contexts, queries = zip(*cases[start : start + _BATCH], strict=True)
-        for [item] in _scored(model, contexts, queries):
-            total += item.log_likelihood
-            symbols += item.words
+    scored = score_queries(model, [context for context, _ in cases], [query for _, query in cases])
+    symbols = sum(score.words for score in scored)
+    total = sum(score.log_likelihood for score in scored)
     return math.exp(-total / symbols) if symbols else math.nan
-
-
-def _scored(model: Scorer, contexts: Sequence[Sequence[str]], queries: Sequence[str]) -> Any:
-    candidates = [[query] for query in queries]
-    if isinstance(model, BatchScorer):
-        return model.score_many(contexts, candidates)
-    return [model.score(*pair) for pair in zip(contexts, candidates, strict=True)]

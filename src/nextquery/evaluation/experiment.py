@@ -12,7 +12,7 @@ from typing import Any
 
 from nextquery.artifacts import check_target, versions, write_manifest, write_text
 from nextquery.errors import InputError
-from nextquery.evaluation.learning_curve import CurveSettings, LearningCurve, learning_curve
+from nextquery.evaluation.learning_curve import LearningCurve, learning_curve
 from nextquery.evaluation.paper import TrainingFacts, training_table
 from nextquery.evaluation.probes.table import PROBES, Probe, ProbeInput
 from nextquery.evaluation.rankers import RankerProcesses, Train
@@ -46,7 +46,7 @@ from nextquery.evaluation.systems import (
 )
 from nextquery.inference.native import native_library, usual_threads
 from nextquery.logs.data_folder import PreparedData
-from nextquery.text.vectors import Encoder, encoder_identity, import_encoder
+from nextquery.text.vectors import encoder_identity, import_encoder
 
 
 class ExperimentRun:
@@ -128,15 +128,19 @@ class ExperimentRun:
 
     def learning_curve(self, folder: Path, models: Mapping[str, SystemSource]) -> LearningCurve:
         """How everything depends on the number of background sessions."""
-        settings = CurveSettings(
-            replace(self._ranking, runs={}, groups={}, context_lengths=False, exports=frozenset()),
+        ranking = replace(
+            self._ranking, runs={}, groups={}, context_lengths=False, exports=frozenset()
+        )
+        compute = partial(
+            learning_curve,
+            self._data,
+            folder,
+            models,
+            ranking,
             self._settings.generation_contexts,
             self._settings.learning_curve_config,
+            self._steps,
         )
-
-        def compute() -> LearningCurve:
-            return learning_curve(self._data, folder, models, settings, self._steps)
-
         return self._store.run("learning_curve", LearningCurve, compute, self._curve_config)
 
     def _known_visitors(self, train: Train) -> dict[str, Finish[ScenarioResult]]:
@@ -185,17 +189,12 @@ class ExperimentRun:
 
 
 KIND = "report"
-COUNT_MODELS = "count_models"
-FOLD_MODELS = "folds"
-CURVE_MODELS = "learning_curve"
 
 FREE = (
     *("scenarios", "visitors", "learning_curve"),
     *("boundary_labels", "learning_curve_config", "runs", "users_apart", "exports", "encoder"),
 )
 """Settings that decide which steps there are, or what single steps use: those count by content."""
-ENCODED = 50
-"""How many frequent words an encoder is recognised by."""
 
 
 def run_experiment(
@@ -212,19 +211,23 @@ def run_experiment(
     check_target(out, KIND, in_place=True)
     out.mkdir(parents=True, exist_ok=True)
     write_manifest(out, KIND, {"complete": False})
-    encoder = import_encoder(settings.encoder) if settings.encoder else None
-    encoded = _encoder_identity(settings.encoder, encoder, data)
+    encoder, encoded = None, list[str]()
+    if settings.encoder:
+        encoder = import_encoder(settings.encoder)
+        # It is asked once, before any work, and recognised by the vectors of some frequent words.
+        encoded = encoder_identity(settings.encoder, encoder, data.words()[:50] or ["word"])
     folds = _fold_models(data, out, models, settings)
     basis = _basis(data, {**models, **features}, folds, settings, encoded)
     store = StepStore(out, basis, data.artifact.check_current)
+    fitted = out / "count_models"
     with (
         show_steps() as steps,
-        open_systems(data, out / COUNT_MODELS, models, features, folds, encoder=encoder) as systems,
+        open_systems(data, fitted, models, features, folds, encoder=encoder) as systems,
     ):
         run = ExperimentRun(data.within_sessions(), systems, settings, out, store, steps)
         results = run.results(training_table(models))
         if settings.learning_curve:
-            curve = run.learning_curve(out / CURVE_MODELS, models)
+            curve = run.learning_curve(out / "learning_curve", models)
             results = replace(results, learning_curve=curve)
     document = to_json(results)
     write_text(out / "results.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")
@@ -275,29 +278,16 @@ def _fold_models(
         raise InputError(f"`fold_configs` {min(unknown)!r}: no model under study has this name")
     if settings.visitors == "known":
         return {}
-    if settings.new_visitor_cases == "all":
-        _refuse_seen_sessions(models, settings)
-    return {
-        name: train_fold_models(data, out / FOLD_MODELS / name, config, settings.folds)
-        for name, config in settings.fold_configs.items()
-    }
-
-
-def _refuse_seen_sessions(models: Mapping[str, SystemSource], settings: ExperimentSettings) -> None:
-    """Refuse trained models without fold models: they would be tested on what they learnt from."""
-    for name, source in models.items():
+    for name, source in models.items() if settings.new_visitor_cases == "all" else ():
         if isinstance(source, Path | tuple) and name not in settings.fold_configs:
             raise InputError(
                 "`new_visitor_cases` all: the background's sessions are tested, too, and the model "
                 f"{name!r} has learnt from them; give it a config in `fold_configs`, or take `test`"
             )
-
-
-def _encoder_identity(name: str | None, encoder: Encoder | None, data: PreparedData) -> list[str]:
-    """What the encoder is recognised by; it is asked once, before any work."""
-    if name is None or encoder is None:
-        return []
-    return encoder_identity(name, encoder, data.words()[:ENCODED] or ["word"])
+    return {
+        name: train_fold_models(data, out / "folds" / name, config, settings.folds)
+        for name, config in settings.fold_configs.items()
+    }
 
 
 def scenario_files(step: str, settings: ExperimentSettings) -> list[Any]:

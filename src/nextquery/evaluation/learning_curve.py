@@ -8,17 +8,19 @@ it.
 """
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import compress
 from math import exp
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 from nextquery.evaluation.comparison import Comparison, Quality, RankedSystem
 from nextquery.evaluation.lists import run_generation, sample_contexts
-from nextquery.evaluation.scenario_features import EvaluationData, read_evaluation_data
-from nextquery.evaluation.scenario_run import RankingSettings, run_scenario
+from nextquery.evaluation.scenario_features import read_evaluation_data
+from nextquery.evaluation.scenario_run import RankingSettings, find_comparison, run_scenario
 from nextquery.evaluation.steps import Steps
 from nextquery.evaluation.systems import (
     COUNT_MODELS,
@@ -32,7 +34,7 @@ from nextquery.evaluation.systems import (
 from nextquery.logs.data_folder import PreparedData
 from nextquery.ranking.cases import user_place
 from nextquery.ranking.scoring import LOWEST
-from nextquery.suggesters.base import Scorer
+from nextquery.records import ScoredQuery
 
 SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
 """The shares of the background's users; a smaller one is part of every larger one."""
@@ -69,11 +71,8 @@ class CurvePoint:
 
     def gain(self, model: str) -> Comparison | None:
         """What the model's log-likelihood adds to the Baseline Ranker."""
-        pair = RankedSystem("baseline", model, "sum").key, "baseline"
-        return next(
-            (comparison for comparison in self.comparisons if (comparison.a, comparison.b) == pair),
-            None,
-        )
+        ranker = RankedSystem("baseline", model, "sum").key
+        return find_comparison(self.comparisons, ranker, "baseline")
 
 
 @dataclass(frozen=True)
@@ -89,56 +88,59 @@ class LearningCurve:
         sessions = None
         for point in reversed(self.points):
             gain = point.gain(model)
-            if gain is None or gain.relative <= 0 or _p(gain) >= level:
+            if gain is None or gain.relative <= 0 or gain.p_by_user >= level:
                 break
             sessions = point.sessions
         return sessions
-
-
-def _p(gain: Comparison) -> float:
-    return gain.p if gain.p_by_user is None else gain.p_by_user
-
-
-@dataclass(frozen=True)
-class CurveSettings:
-    """The settings of a learning curve."""
-
-    ranking: RankingSettings
-    contexts: int
-    config: str | None
-    """Trains the first model under study at every size; None: it is taken as it is."""
-
-
-@dataclass(frozen=True)
-class _Likelihoods:
-    """Of each context's true next query: log-likelihood, words, and whether all are known."""
-
-    values: np.ndarray
-    words: np.ndarray
-    known: np.ndarray
 
 
 def learning_curve(
     data: PreparedData,
     folder: Path,
     models: Mapping[str, SystemSource],
-    settings: CurveSettings,
+    settings: RankingSettings,
+    contexts: int,
+    config: str | None,
     steps: Steps,
 ) -> LearningCurve:
-    """Measure every size; models that are trained for it stay in `folder`."""
-    points, likelihoods = [], []
+    """Measure every size; models that are trained for it stay in `folder`.
+
+    `config` trains the first model under study at every size; without one it is taken as it is.
+    """
+    points, scores_by_size = [], []
     for share in SHARES:
         steps.begin(f"learning curve, {share:.0%} of the users")
-        point, scored = _measure(data, folder, models, settings, share, steps)
+        name, keep = f"{share:.4f}", keep_share(share)
+        part = write_user_subset(data, folder / f"{name}.part", keep, ("background",))
+        try:
+            sources = dict(models)
+            if config and models:
+                subset = f"{share} of the users"
+                sources[next(iter(models))] = train_on_users(
+                    data, folder / name, config, keep, ("background",), subset, round(1 / share)
+                )
+            with open_systems(part, folder / "count_models", sources, {}, {}, FITTED) as systems:
+                point, scores = _measure(part, folder, systems, settings, contexts, steps)
+        finally:
+            shutil.rmtree(part.path)
         points.append(point)
-        likelihoods.append(scored)
-    trained = tuple(models)[:1] if settings.config else ()
+        scores_by_size.append(scores)
+    rows = [row for scores in scores_by_size for row in scores.values()]
+    known = [
+        not any(score.unknown for score in of_context) for of_context in zip(*rows, strict=True)
+    ]
     return LearningCurve(
         SCENARIO,
-        (*FITTED, "baseline", "baseline_authors", *trained),
+        (*FITTED, "baseline", "baseline_authors", *(tuple(models)[:1] if config else ())),
         tuple(
-            replace(point, alone=_with_perplexity(point.alone, scored, likelihoods))
-            for point, scored in zip(points, likelihoods, strict=True)
+            replace(
+                point,
+                alone={
+                    name: replace(quality, perplexity=_perplexity(compress(scores[name], known)))
+                    for name, quality in point.alone.items()
+                },
+            )
+            for point, scores in zip(points, scores_by_size, strict=True)
         ),
     )
 
@@ -149,97 +151,42 @@ def keep_share(share: float) -> KeepUser:
 
 
 def _measure(
-    data: PreparedData,
+    part: PreparedData,
     folder: Path,
-    models: Mapping[str, SystemSource],
-    settings: CurveSettings,
-    share: float,
+    systems: Systems,
+    settings: RankingSettings,
+    contexts: int,
     steps: Steps,
-) -> tuple[CurvePoint, Mapping[str, _Likelihoods]]:
-    name = f"{share:.4f}"
-    part = write_user_subset(data, folder / f"{name}.part", keep_share(share), ("background",))
-    try:
-        taking_part = dict(models)
-        if settings.config and models:
-            taking_part[next(iter(models))] = train_on_users(
-                data,
-                folder / name,
-                settings.config,
-                keep_share(share),
-                ("background",),
-                f"{share} of the users",
-                repeats=round(1 / share),
-            )
-        with open_systems(part, folder / "count_models", taking_part, {}, {}, FITTED) as systems:
-            return _measure_systems(part, folder, systems, settings, steps)
-    finally:
-        shutil.rmtree(part.path)
-
-
-def _measure_systems(
-    part: PreparedData, folder: Path, systems: Systems, settings: CurveSettings, steps: Steps
-) -> tuple[CurvePoint, Mapping[str, _Likelihoods]]:
+) -> tuple[CurvePoint, dict[str, list[ScoredQuery]]]:
+    """One size without perplexities, and each system's scores of the true next queries."""
     evaluation = read_evaluation_data(part)
     trec = folder / "trec"
-    ranked = run_scenario(SCENARIO, evaluation, systems, settings.ranking, trec, steps)
+    ranked = run_scenario(SCENARIO, evaluation, systems, settings, trec, steps)
     shutil.rmtree(trec, ignore_errors=True)
-    users = part.session_rows("background").select("user").unique().collect()
-    alone, likelihoods = _systems_alone(evaluation, systems, settings, steps)
+    cases = sample_contexts(
+        evaluation.sessions["test"], evaluation.background, contexts, settings.rules.seed
+    )
+    lists = run_generation(systems.suggesters, cases, evaluation.background, steps).systems
+    alone, scores = {}, {}
+    for name, scorer in {**systems.models, **systems.count_models}.items():
+        quality = lists[name].all if name in lists else None
+        coverage, hit_5 = (quality.coverage, quality.hit_5) if quality else (None, None)
+        alone[name] = CurveSystem(coverage, hit_5, None)
+        scores[name] = [scorer.score(case.context, [case.next_query])[0] for case in cases]
     point = CurvePoint(
         sessions=int(part.artifact.manifest["counts"]["sessions"]["background"]),
-        users=len(users),
+        users=part.session_rows("background").select(pl.n_unique("user")).collect().item(),
         ranking=ranked.systems,
         comparisons=ranked.comparisons,
         alone=alone,
         too_few=ranked.too_few,
     )
-    return point, likelihoods
+    return point, scores
 
 
-def _systems_alone(
-    evaluation: EvaluationData, systems: Systems, settings: CurveSettings, steps: Steps
-) -> tuple[dict[str, CurveSystem], dict[str, _Likelihoods]]:
-    cases = sample_contexts(
-        evaluation.sessions["test"],
-        evaluation.background,
-        settings.contexts,
-        settings.ranking.rules.seed,
-    )
-    lists = run_generation(systems.suggesters, cases, evaluation.background, steps).systems
-    everyone: dict[str, Scorer] = {**systems.models, **systems.count_models}
-    alone = {}
-    for name in everyone:
-        quality = lists[name].all if name in lists else None
-        coverage, hit_5 = (quality.coverage, quality.hit_5) if quality else (None, None)
-        alone[name] = CurveSystem(coverage, hit_5, None)
-    pairs = [(case.context, case.next_query) for case in cases]
-    return alone, {name: _likelihoods(scorer, pairs) for name, scorer in everyone.items()}
-
-
-def _likelihoods(scorer: Scorer, pairs: Sequence[tuple[tuple[str, ...], str]]) -> _Likelihoods:
-    scored = [scorer.score(context, [wanted])[0] for context, wanted in pairs]
-    return _Likelihoods(
-        np.array([max(query.log_likelihood, LOWEST) for query in scored]),
-        np.array([query.words for query in scored]),
-        np.array([not query.unknown for query in scored], dtype=np.bool_),
-    )
-
-
-def _with_perplexity(
-    alone: Mapping[str, CurveSystem],
-    scored: Mapping[str, _Likelihoods],
-    sizes: Sequence[Mapping[str, _Likelihoods]],
-) -> dict[str, CurveSystem]:
-    known = np.logical_and.reduce(
-        [likelihoods.known for size in sizes for likelihoods in size.values()]
-    )
-    words = {name: int(likelihoods.words[known].sum()) for name, likelihoods in scored.items()}
-    return {
-        name: replace(
-            quality,
-            perplexity=exp(-float(scored[name].values[known].sum()) / words[name])
-            if words[name]
-            else None,
-        )
-        for name, quality in alone.items()
-    }
+def _perplexity(scores: Iterable[ScoredQuery]) -> float | None:
+    """Per word; None without any."""
+    scored = list(scores)
+    words = sum(score.words for score in scored)
+    total = np.sum([max(score.log_likelihood, LOWEST) for score in scored])
+    return exp(-float(total) / words) if words else None

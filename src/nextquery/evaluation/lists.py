@@ -36,12 +36,20 @@ class ListMaker(Protocol):
 
 def list_time(maker: ListMaker, sessions: Sequence[Session]) -> float:
     """The median milliseconds of a list of five, as a visitor asks for it."""
-    seconds = []
-    for session in sessions[: TIMED_CONTEXTS + 1]:
+    times = _milliseconds(lambda context: maker.suggest(context, SHOWN), sessions, TIMED_CONTEXTS)
+    return statistics.median(times)
+
+
+def _milliseconds(
+    ask: Callable[[tuple[str, ...]], object], sessions: Sequence[Session], most: int
+) -> list[float]:
+    """How long each answer takes; the first one is not counted."""
+    times = []
+    for session in sessions[: most + 1]:
         begin = time.perf_counter()
-        maker.suggest(session.queries[:-1], SHOWN)
-        seconds.append(time.perf_counter() - begin)
-    return 1000 * statistics.median(seconds[1:] or seconds)
+        ask(session.queries[:-1])
+        times.append(1000 * (time.perf_counter() - begin))
+    return times[1:] or times
 
 
 @dataclass(frozen=True)
@@ -54,15 +62,12 @@ class DecodingTime:
 
 
 def decoding_time(model: Decoding, sessions: Sequence[Session]) -> DecodingTime:
-    """The median of some test contexts, the first of which is not counted."""
+    """The median of some test contexts."""
     config = model.config.model_copy(update={"beam": BEAM})
-    seconds = []
-    for session in sessions[: CONTEXTS + 1]:
-        begin = time.perf_counter()
-        model.suggest_many([session.queries[:-1]], BEAM, config=config)
-        seconds.append(time.perf_counter() - begin)
-    counted = seconds[1:] or seconds
-    return DecodingTime(BEAM, len(counted), 1000 * statistics.median(counted))
+    times = _milliseconds(
+        lambda context: model.suggest_many([context], BEAM, config=config), sessions, CONTEXTS
+    )
+    return DecodingTime(BEAM, len(times), statistics.median(times))
 
 
 LISTED = 20
@@ -129,18 +134,11 @@ def text_quality(
             counts["frequent"] += text in frequent
             flaw = guard.flaw(text, own_text)
             if flaw is not None:
-                counts[flaw] += 1
-    share = {name: count / total for name, count in counts.items()} if total else {}
+                counts[flaw.name.lower()] += 1
     sizes = [min(len(texts), SHOWN) for texts in lists]
+    names = ("unknown", "shortened", "frequent", *(flaw.name.lower() for flaw in Flaw))
     return TextQuality(
-        unknown=share.get("unknown", 0.0),
-        shortened=share.get("shortened", 0.0),
-        frequent=share.get("frequent", 0.0),
-        repeated_word=share.get(Flaw.REPEATED_WORD, 0.0),
-        dangling=share.get(Flaw.DANGLING, 0.0),
-        fragment=share.get(Flaw.FRAGMENT, 0.0),
-        disfluent=share.get(Flaw.DISFLUENT, 0.0),
-        misspelt=share.get(Flaw.MISSPELT, 0.0),
+        **{name: counts[name] / max(total, 1) for name in names},
         places=float(np.mean(sizes)) if sizes else 0.0,
         full=float(np.mean([size == SHOWN for size in sizes])) if sizes else 0.0,
     )

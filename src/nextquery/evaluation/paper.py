@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nextquery.artifacts import open_artifact
-from nextquery.evaluation.probes.gates import GateExample
+from nextquery.evaluation.probes.gates import GateExample, read_gates
 from nextquery.evaluation.systems import SystemSource
 from nextquery.records import Session
 from nextquery.suggesters.base import Embedder, Gated, Suggester
@@ -81,9 +81,6 @@ TRAINING = {
 LONG_SESSION_GAINS = {"adj": 0.15, "baseline": 0.07}
 """What HRED gains in long sessions, over ADJ and over the Baseline Ranker (section 4.4)."""
 
-BASELINE_ON_LONG_SESSIONS = 0.529
-"""The Baseline Ranker's MRR on long sessions, which HRED reaches with one query of context."""
-
 TABLE_1: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("ace series drive",): (
         "ace hardware",
@@ -128,37 +125,26 @@ class PaperExamples:
 
 def paper_examples(systems: Mapping[str, object]) -> dict[str, PaperExamples]:
     """The examples of every model that has gates, and a vocabulary to look the words up in."""
-    return {
-        name: PaperExamples(
-            tuple(_suggestions(system, system, context) for context in TABLE_1),
-            _gates(system, system),
-        )
-        for name, system in systems.items()
-        if isinstance(system, Gated)
-        and isinstance(system, Embedder)
-        and isinstance(system, Suggester)
-    }
+    examples = {}
+    for name, system in systems.items():
+        if not isinstance(system, Embedder) or not isinstance(system, Gated):
+            continue
+        if isinstance(system, Suggester):
+            table_1 = []
+            for context in TABLE_1:
+                missing = missing_words(system, context)
+                suggestions = [] if missing else system.suggest(context, SUGGESTIONS)
+                texts = tuple(suggestion.text for suggestion in suggestions)
+                table_1.append(PaperContext(context, texts, missing))
+            figure_7 = None if missing_words(system, FIGURE_7) else read_gates(system, FIGURE_7)
+            examples[name] = PaperExamples(tuple(table_1), figure_7)
+    return examples
 
 
 def missing_words(model: Embedder, context: Sequence[str]) -> tuple[str, ...]:
     """The words of a context that a model's vocabulary lacks, in their order."""
     words = dict.fromkeys(word for query in context for word in query.split())
     return tuple(word for word in words if word not in model.model.vocabulary)
-
-
-def _suggestions(
-    suggester: Suggester, embedder: Embedder, context: tuple[str, ...]
-) -> PaperContext:
-    missing = missing_words(embedder, context)
-    suggestions = [] if missing else suggester.suggest(context, SUGGESTIONS)
-    return PaperContext(context, tuple(suggestion.text for suggestion in suggestions), missing)
-
-
-def _gates(gated: Gated, embedder: Embedder) -> GateExample | None:
-    if missing_words(embedder, FIGURE_7):
-        return None
-    gates = gated.update_gates_many([FIGURE_7])[0].round(3).astype(np.float64)
-    return GateExample(FIGURE_7, tuple(map(tuple, gates.tolist())))
 
 
 METRICS = "metrics.jsonl"

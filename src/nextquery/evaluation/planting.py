@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from nextquery.artifacts import publish, write_text
+from nextquery.artifacts import publish
 from nextquery.errors import InputError
 from nextquery.evaluation.settings import PlantingSettings
-from nextquery.evaluation.systems import count_tables, write_searches
+from nextquery.evaluation.systems import write_counts, write_searches
 from nextquery.logs.data_folder import PreparedData
 from nextquery.suggesters.base import Suggester
 
@@ -43,7 +43,7 @@ def write_planted(
                 ("queries", len(inside)),
             ):
                 counts[name] = {**counts.get(name, {}), split: number}
-        _write_counts(rows, data, folder, min_users)
+        write_counts(rows, data, folder, min_users, data.counts("clicks"))
     return PreparedData(out)
 
 
@@ -62,22 +62,6 @@ def _rows(background: pl.DataFrame, sessions: Sequence[PlantedSession]) -> pl.Da
     times = pl.lit(start) - pl.duration(minutes=2) * (pl.len().over("session") - 1 - position)
     rows = planted.with_columns(position=position, time=times, clicks=last)
     return rows.select(pl.col(name).cast(kind) for name, kind in background.schema.items())
-
-
-def _write_counts(rows: pl.DataFrame, data: PreparedData, folder: Path, min_users: int) -> None:
-    tables = count_tables(rows, min_users)
-    known = tables["queries"].lazy().select("query")
-    tables["clicks"] = data.counts("clicks").join(known, on="query", how="semi").collect()
-    for name, table in tables.items():
-        _write(table, folder / "counts" / f"{name}.parquet")
-    limit = int(data.artifact.manifest["settings"].get("vocabulary_size", len(tables["words"])))
-    words = tables["words"]["word"].head(limit).to_list()
-    write_text(folder / "vocabulary.txt", "".join(f"{word}\n" for word in words))
-
-
-def _write(rows: pl.DataFrame, file: Path) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    rows.write_parquet(file)
 
 
 CONTEXTS_FROM = 2_000

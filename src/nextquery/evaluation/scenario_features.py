@@ -55,9 +55,10 @@ class EarlierQueries:
         >>> EarlierQueries(3, {7: ("a",)}).added_to(cases).cases[0].earlier
         ('a',)
         """
-        by_session = self.by_session
         return CaseSet(
-            tuple(replace(case, earlier=by_session.get(case.session, ())) for case in cases.cases)
+            tuple(
+                replace(case, earlier=self.by_session.get(case.session, ())) for case in cases.cases
+            )
         )
 
 
@@ -67,7 +68,8 @@ def read_earlier_queries(data: PreparedData, limit: int) -> EarlierQueries:
     A session that begins at the very moment another one ends does not see it.
     """
     splits = [split for split in data.splits if split != UNSEEN_USERS]
-    rows = pl.concat([data.session_rows(split).select(_COLUMNS) for split in splits])
+    columns = ("session", "position", "user", "time", "query")
+    rows = pl.concat([data.session_rows(split).select(columns) for split in splits])
     sessions = (
         rows.sort("session", "position")
         .group_by("session", maintain_order=True)
@@ -79,9 +81,6 @@ def read_earlier_queries(data: PreparedData, limit: int) -> EarlierQueries:
     for _, user_rows in groupby(sessions.collect().iter_rows(), key=itemgetter(0)):
         earlier |= _earlier_of_user([row[1:] for row in user_rows], limit)
     return EarlierQueries(limit, earlier)
-
-
-_COLUMNS = ("session", "position", "user", "time", "query")
 
 
 def _earlier_of_user(
@@ -219,13 +218,10 @@ def with_all_sessions(evaluation: EvaluationData, data: PreparedData) -> Evaluat
     background = _evaluable(data.sessions("background"))
     splits = (background, *(evaluation.sessions[split] for split in (*LEARNING, "test")))
     everything = [session for split in splits for session in split]
-    chosen = [user_place(session.user, "validation") % 4 == 0 for session in everything]
-    pairs = list(zip(everything, chosen, strict=True))
-    parts = {
-        "training": [session for session, validation in pairs if not validation],
-        "validation": [session for session, validation in pairs if validation],
-        "test": everything,
-    }
+    parts: dict[str, list[Session]] = {"training": [], "validation": [], "test": everything}
+    for session in everything:
+        chosen = user_place(session.user, "validation") % 4 == 0
+        parts["validation" if chosen else "training"].append(session)
     clicked = evaluation.clicked | clicked_endings(data, ["background"])
     return replace(evaluation, sessions={**evaluation.sessions, **parts}, clicked=clicked)
 
@@ -235,20 +231,16 @@ def with_every_position(evaluation: EvaluationData, data: PreparedData) -> Evalu
 
     What is tested stays the last query of a session.
     """
-    taught = {split: _beginnings(evaluation.sessions[split]) for split in LEARNING}
-    sessions = {**evaluation.sessions, **taught}
+    sessions = dict(evaluation.sessions)
+    for split in LEARNING:
+        sessions[split] = [
+            replace(session, queries=session.queries[:end])
+            for session in sessions[split]
+            for end in range(2, len(session.queries) + 1)
+        ]
     return replace(
         evaluation, sessions=sessions, backgrounds=Backgrounds(_read_background(data, sessions))
     )
-
-
-def _beginnings(sessions: Iterable[Session]) -> list[Session]:
-    """Each session as far as its second, third, ... last query."""
-    return [
-        replace(session, queries=session.queries[:end])
-        for session in sessions
-        for end in range(2, len(session.queries) + 1)
-    ]
 
 
 def as_new_visitors(
@@ -307,29 +299,15 @@ def build_cases(
     for split, sessions in evaluation.sessions.items():
         cases = build(sessions, evaluation.backgrounds, rules)
         if split in LEARNING:
-            cases = _sample(cases, learning_limit, rules.seed)
+            drawn = np.random.default_rng(rules.seed).permutation(len(cases))[:learning_limit]
+            cases = cases.select(np.isin(np.arange(len(cases)), drawn))
         elif test_users is not None:
-            cases = _of_users(cases, test_users, rules.seed)
+            users = {case.user for case in cases.cases}
+            order = sorted(users, key=lambda user: user_place(user, f"test {rules.seed}"))
+            kept = set(order[:test_users])
+            cases = cases.select(case.user in kept for case in cases.cases)
         by_split[split] = evaluation.earlier.added_to(cases) if evaluation.earlier else cases
     return by_split
-
-
-def _of_users(cases: CaseSet, limit: int, seed: int) -> CaseSet:
-    """The cases of at most `limit` users, drawn by seed."""
-    users = {case.user for case in cases.cases}
-    drawn = sorted(users, key=lambda user: user_place(user, f"test {seed}"))[:limit]
-    kept = set(drawn)
-    return cases.select([case.user in kept for case in cases.cases])
-
-
-def _sample(cases: CaseSet, limit: int | None, seed: int) -> CaseSet:
-    """At most `limit` cases, drawn without replacement."""
-    if limit is None or limit >= len(cases):
-        return cases
-    indices = np.random.default_rng(seed).permutation(len(cases))[:limit]
-    wanted = np.zeros(len(cases), dtype=np.bool_)
-    wanted[indices] = True
-    return cases.select(wanted)
 
 
 def add_features(
@@ -340,11 +318,17 @@ def add_features(
     def track(name: str) -> Track:
         return steps.track(f"{name} scores the {split} cases")
 
-    qvmm = _qvmm_scores(cases, evaluation, systems, track("qvmm"))
+    # For new visitors a model per fold of users, otherwise one for everybody.
+    folds = evaluation.folds
+    qvmms = [fold.qvmm for fold in folds] or [systems.qvmm]
+    qvmm = by_fold(
+        cases, qvmms, lambda model, part: log_likelihoods(model, part, track=track("qvmm"))
+    )
     features = baseline_features(cases, evaluation.backgrounds, qvmm)
     columns: dict[str, Floats] = {}
     if systems.unpruned is not None:
-        columns |= authors_features(cases, _suffix_counts(cases, evaluation, systems.unpruned))
+        unpruned = [fold.unpruned for fold in folds] or [systems.unpruned]
+        columns |= authors_features(cases, by_fold(cases, unpruned, suffix_counts))
     if systems.query_vectors is not None:
         columns |= systems.query_vectors.columns(cases)
     for name, scorer in systems.scorers.items():
@@ -373,26 +357,11 @@ def add_features(
     return RankedPart(cases, features.with_columns(columns))
 
 
-def _qvmm_scores(
-    cases: CaseSet, evaluation: EvaluationData, systems: Systems, track: Track
-) -> Floats:
-    if evaluation.new_visitors:
-        models = [fold.qvmm for fold in evaluation.folds]
-        return by_fold(cases, models, lambda qvmm, part: log_likelihoods(qvmm, part))
-    return log_likelihoods(systems.qvmm, cases, track=track)
-
-
-def _suffix_counts(cases: CaseSet, evaluation: EvaluationData, unpruned: QVMM) -> Floats:
-    if evaluation.new_visitors:
-        return by_fold(cases, [fold.unpruned for fold in evaluation.folds], suffix_counts)
-    return suffix_counts(unpruned, cases)
-
-
 def by_fold(
     cases: CaseSet, models: Sequence[ModelT], score: Callable[[ModelT, CaseSet], Floats]
 ) -> Floats:
     """Scores of all candidates, flat, each case's by the model of its user's fold."""
-    folds = np.array([user_fold(case.user, len(models)) for case in cases.cases], dtype=np.int64)
+    folds = cases.user_folds(len(models))
     scores = np.zeros(cases.rows)
     for number, model in enumerate(models):
         scores[folds[cases.owners] == number] = score(model, cases.select(folds == number))

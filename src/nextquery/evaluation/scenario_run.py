@@ -53,7 +53,6 @@ from nextquery.ranking.cases import (
     Floats,
     Integers,
     reciprocal_ranks,
-    user_fold,
 )
 from nextquery.ranking.features import BASELINE_FEATURES, FeatureTable
 from nextquery.ranking.lambdamart import RankedPart, TreeShape
@@ -152,18 +151,16 @@ def read_user_groups(files: Mapping[str, Path]) -> dict[str, frozenset[str]]:
     >>> found["staff"] == {str(pseudonym("ann")), str(pseudonym("bob"))}
     True
     """
-    return {name: _read(path) for name, path in files.items()}
-
-
-def _read(path: Path) -> frozenset[str]:
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"`users_apart` {path}: cannot be read ({error})") from None
-    users = {line.strip() for line in lines if line.strip()}
-    if not users:
-        raise InputError(f"`users_apart` {path}: no users in it; write one id per line")
-    return frozenset(str(pseudonym(user)) for user in users)
+    groups = {}
+    for name, path in files.items():
+        try:
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"`users_apart` {path}: cannot be read ({error})") from None
+        groups[name] = frozenset(str(pseudonym(line.strip())) for line in lines if line.strip())
+        if not groups[name]:
+            raise InputError(f"`users_apart` {path}: no users in it; write one id per line")
+    return groups
 
 
 def by_user_group(
@@ -215,10 +212,12 @@ def single_features(part: RankedPart) -> dict[str, float]:
 
     A high MRR would mean that a scenario gives its answers away.
     """
-    columns = {name: part.features.column(name) for name in BASELINE_FEATURES}
     return {
-        name: max(float(reciprocal_ranks(part.cases, sign * values).mean()) for sign in (1, -1))
-        for name, values in columns.items()
+        name: max(
+            float(reciprocal_ranks(part.cases, sign * part.features.column(name)).mean())
+            for sign in (1, -1)
+        )
+        for name in BASELINE_FEATURES
     }
 
 
@@ -331,7 +330,14 @@ def begin_scenario(
     steps.begin(f"{title}: rankers")
     folds = RANKER_FOLDS if evaluation.new_visitors else 1
     features = (*systems.features, *learning)
-    jobs = [train(job) for job in _jobs(parts, tuple(systems.models), features, settings, folds)]
+    seeds = tuple(range(1, settings.seeds + 1))
+    jobs = []
+    for fold in range(folds):
+        training, validation = (
+            parts[split].select(_outside_fold(parts[split].cases, fold, folds))
+            for split in LEARNING
+        )
+        jobs.append(train(RankerJob(training, validation, seeds, tuple(systems.models), features)))
 
     def finish() -> ScenarioResult:
         steps.begin(f"{title}: rankers")
@@ -372,7 +378,16 @@ def begin_scenario(
             by_last_click=measured["test"].by_last_click,
             by_user_group=measured["test"].by_user_group,
             unseen_users=measured.get(UNSEEN_USERS),
-            rankers={system.key: _ranker_facts(group) for system, group in groups.items()},
+            rankers={
+                system.key: RankerFacts(
+                    forms=group.forms,
+                    shape=group.shape,
+                    trees=tuple(ranker.trees for ranker in group.rankers),
+                    validation_mrr=group.validation_mrr,
+                    importances=group.importances(),
+                )
+                for system, group in groups.items()
+            },
             form_choices=trained[0].choices,
             ranker_seconds=round(sum(half.seconds for half in trained), 1),
             single_features=single_features(parts["test"]),
@@ -413,43 +428,21 @@ def _with_runs(
     return RankedPart(part.cases, part.features.with_columns(columns))
 
 
-def _jobs(
-    parts: Mapping[str, RankedPart],
-    models: tuple[str, ...],
-    features: tuple[str, ...],
-    settings: RankingSettings,
-    folds: int,
-) -> list[RankerJob]:
-    """The rankers of each fold of users, taught by the other folds; one fold is everybody."""
-    seeds = tuple(range(1, settings.seeds + 1))
-    jobs = []
-    for fold in range(folds):
-        training, validation = (
-            parts[split].select(_outside_fold(parts[split].cases, fold, folds))
-            for split in LEARNING
-        )
-        jobs.append(RankerJob(training, validation, seeds, models, features))
-    return jobs
-
-
 def _outside_fold(cases: CaseSet, fold: int, folds: int) -> np.ndarray:
     """Which cases are of users outside the fold; all if there is only one."""
-    in_fold = [folds > 1 and user_fold(case.user, folds) == fold for case in cases.cases]
-    return ~np.array(in_fold, dtype=np.bool_)
+    return np.asarray((cases.user_folds(folds) != fold) | (folds == 1))
 
 
 def _scores(
     part: RankedPart, trained: Sequence[TrainedRankers], systems: Systems, runs: Sequence[str]
 ) -> dict[RankedSystem, Floats]:
     """The scores of every system, learnt ones by the rankers that never saw the case's user."""
-    if len(trained) == 1:
-        return system_scores(part, trained[0].groups, systems, runs)
     scores: dict[RankedSystem, Floats] = {}
+    folds = part.cases.user_folds(len(trained))
     for fold, half in enumerate(trained):
-        mine = ~_outside_fold(part.cases, fold, len(trained))
-        rows = mine[part.cases.owners]
-        of_half = system_scores(part.select(mine), half.groups, systems, runs)
-        for system, values in of_half.items():
+        rows = (folds == fold)[part.cases.owners]
+        scores_of_half = system_scores(part.select(folds == fold), half.groups, systems, runs)
+        for system, values in scores_of_half.items():
             shape = (*values.shape[:-1], part.cases.rows)
             scores.setdefault(system, np.zeros(shape))[..., rows] = values
     return scores
@@ -465,22 +458,20 @@ def system_scores(
     features = part.features
     scores = {ADJ: features.column("adj_count")}
     scores |= {system: group.scores(features) for system, group in groups.items()}
+    alone: dict[RankedSystem, str] = {}
     for model in systems.models:
-        scores[RankedSystem(model=model)] = features.column(f"{model}:sum")
-        for system in (RankedSystem(model=model, form=form) for form in (*ALONE, USEFUL)):
-            # A score's column has the key of the model that ranks by it alone.
-            if system.key in features.names:
-                scores[system] = features.column(system.key)
-    for model in systems.features:
-        scores[RankedSystem(model=model)] = features.column(f"{model}:sum")
-    scores[RankedSystem(model="qvmm")] = features.column("qvmm")
-    for model in systems.count_models:
-        if f"{model}:alone" in features.names:
-            scores[RankedSystem(model=model)] = features.column(f"{model}:alone")
-    for run in runs:
-        if f"{run}:sum" in features.names:
-            scores[RankedSystem(model=run)] = features.column(f"{run}:sum")
-    return scores
+        alone[RankedSystem(model=model)] = f"{model}:sum"
+        # A score's column has the key of the model that ranks by it alone.
+        by_form = [RankedSystem(model=model, form=form) for form in (*ALONE, USEFUL)]
+        alone |= {system: system.key for system in by_form}
+    alone |= {RankedSystem(model=model): f"{model}:sum" for model in systems.features}
+    alone[RankedSystem(model="qvmm")] = "qvmm"
+    counted = [model for model in systems.count_models if model != "qvmm"]
+    alone |= {RankedSystem(model=model): f"{model}:alone" for model in counted}
+    alone |= {RankedSystem(model=run): f"{run}:sum" for run in runs}
+    return scores | {
+        system: features.column(name) for system, name in alone.items() if name in features.names
+    }
 
 
 def _measure(
@@ -517,32 +508,18 @@ def _measure(
 def _facts(cases: Mapping[str, CaseSet], evaluation: EvaluationData) -> ScenarioResult:
     """What can be said before anything is ranked."""
     test = cases["test"]
+    short = [
+        f"{len(cases[split])} {split} cases, {least} needed"
+        for split, least in FEWEST.items()
+        if len(cases[split]) < least
+    ]
     return ScenarioResult(
         cases={split: len(split_cases) for split, split_cases in cases.items()},
         session_lengths=session_lengths(test),
         noisy_contexts=noisy_contexts(test, evaluation.background),
         candidates=float(np.mean(test.sizes)) if len(test) else None,
         users=len({case.user for case in test.cases}),
-        too_few=_too_few(cases) or None,
-    )
-
-
-def _too_few(cases: Mapping[str, CaseSet]) -> str:
-    short = [
-        f"{len(cases[split])} {split} cases, {least} needed"
-        for split, least in FEWEST.items()
-        if len(cases[split]) < least
-    ]
-    return "; ".join(short)
-
-
-def _ranker_facts(group: RankerGroup) -> RankerFacts:
-    return RankerFacts(
-        forms=group.forms,
-        shape=group.shape,
-        trees=tuple(ranker.trees for ranker in group.rankers),
-        validation_mrr=group.validation_mrr,
-        importances=group.importances(),
+        too_few="; ".join(short) or None,
     )
 
 

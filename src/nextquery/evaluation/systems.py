@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,10 @@ KeepUser = Callable[[str], bool]
 def write_user_subset(
     data: PreparedData, out: Path, keep: KeepUser, splits: Collection[str]
 ) -> PreparedData:
-    """Publish the folder `out` with only the users kept in `splits`; other splits stay whole."""
+    """Publish the folder `out` with only the users kept in `splits`; other splits stay whole.
+
+    The background is one of `splits`: its counts are made anew.
+    """
     manifest = data.artifact.manifest
     sessions: dict[str, int] = {}
     queries: dict[str, int] = {}
@@ -51,15 +54,13 @@ def write_user_subset(
     with publish(out, "data", entries) as folder:
         for split in data.splits:
             rows = data.search_rows(split).collect()
-            rows = _kept(rows, keep) if split in splits else rows
+            if split in splits:
+                users = [user for user in rows["user"].unique().to_list() if keep(user)]
+                rows = rows.filter(pl.col("user").is_in(users))
             inside = write_searches(rows, folder, split, data.counts_single_searches)
             sessions[split], queries[split] = inside["session"].n_unique(), len(inside)
-            if split == "background" and split in splits:
-                _write_counts(rows, data, folder)
-        if "background" not in splits:
-            for name in ("queries", "words", "word_pairs", "followers", "clicks"):
-                _write(data.counts(name).collect(), folder / "counts" / f"{name}.parquet")
-            shutil.copyfile(data.path / "vocabulary.txt", folder / "vocabulary.txt")
+            if split == "background":
+                write_counts(rows, data, folder, data.min_users, data.counts("clicks").head(0))
     return PreparedData(out)
 
 
@@ -76,17 +77,16 @@ def write_searches(rows: pl.DataFrame, folder: Path, split: str, single: bool) -
     return inside
 
 
-def _kept(rows: pl.DataFrame, keep: KeepUser) -> pl.DataFrame:
-    users = [user for user in rows["user"].unique().to_list() if keep(user)]
-    return rows.filter(pl.col("user").is_in(users))
-
-
-def _write_counts(rows: pl.DataFrame, data: PreparedData, folder: Path) -> None:
-    tables = count_tables(rows, data.min_users)
-    tables["clicks"] = data.counts("clicks").head(0).collect()
+def write_counts(
+    rows: pl.DataFrame, data: PreparedData, folder: Path, min_users: int, clicks: pl.LazyFrame
+) -> None:
+    """Write the counts of background rows and their vocabulary; of the clicks known queries'."""
+    tables = count_tables(rows, min_users)
+    known = tables["queries"].lazy().select("query")
+    tables["clicks"] = clicks.join(known, on="query", how="semi").collect()
     for name, table in tables.items():
         _write(table, folder / "counts" / f"{name}.parquet")
-    limit = int(data.artifact.manifest["settings"]["vocabulary_size"])
+    limit = int(data.artifact.manifest["settings"].get("vocabulary_size", len(tables["words"])))
     words = tables["words"]["word"].head(limit).to_list()
     write_text(folder / "vocabulary.txt", "".join(f"{word}\n" for word in words))
 
@@ -205,7 +205,7 @@ class Systems:
         kept = {name: model for name, model in counted if name in ("adj", "qvmm")}
         systems = replace(self, count_models=kept, features={})
         folded = {
-            name: FoldScorer([CaseScorer(model) for model in models], partial(_fold, len(models)))
+            name: FoldScorer([CaseScorer(model) for model in models])
             for name, models in self.fold_models.items()
         }
         systems.scorers.update({**self.scorers, **folded})
@@ -247,7 +247,13 @@ def open_systems(
     check_names([*models, *features])
     folds = {name: [load(path) for path in paths] for name, paths in fold_models.items()}
     vectors = QueryVectors(encoder) if encoder else None
-    opened = Systems({}, _load(models), _load(features), query_vectors=vectors, fold_models=folds)
+    opened = Systems(
+        {},
+        {name: _opened(source) for name, source in models.items()},
+        {name: _opened(source) for name, source in features.items()},
+        query_vectors=vectors,
+        fold_models=folds,
+    )
     try:
         # Ranking uses the paper's counts; what is shown to visitors is made from all searches.
         paper = data.within_sessions()
@@ -281,10 +287,6 @@ def _fit_all(
         loaded = count_model(kind).load(folder / kind)
         fitted[name], write_guard_tables = loaded, loaded.write_guard_tables
     return fitted
-
-
-def _fold(folds: int, user: str) -> int:
-    return user_fold(user, folds)
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -347,10 +349,6 @@ def file_identity(setting: str, file: Path) -> str:
         raise InputError(f"`{setting}` {file}: cannot be read ({error.strerror})") from None
 
 
-def _load(sources: Mapping[str, SystemSource]) -> dict[str, Scorer]:
-    return {name: _opened(source) for name, source in sources.items()}
-
-
 def _opened(source: SystemSource) -> Scorer:
     if isinstance(source, tuple):
         return Ensemble([load(part) for part in source])
@@ -385,7 +383,9 @@ def train_on_users(
 
     With `repeats` it may take that many times the epochs of the config.
     """
-    chosen = _repeated(load_config(RunConfig, config), repeats)
+    chosen = load_config(RunConfig, config)
+    epochs = chosen.train.epochs * repeats
+    chosen = chosen.model_copy(update={"train": chosen.train.model_copy(update={"epochs": epochs})})
     basis = fingerprint([data.artifact.manifest["files"], _config_identity(chosen), subset])
     marker = out.with_name(f"{out.name}.json")
     if out.is_dir() and _read_marker(marker) == basis:
@@ -411,11 +411,6 @@ def _config_identity(config: RunConfig) -> Any:
         config.model_dump(mode="json"),
         file_identity("config", Path(vectors)) if vectors else "",
     ]
-
-
-def _repeated(config: RunConfig, repeats: int) -> RunConfig:
-    train_config = config.train.model_copy(update={"epochs": config.train.epochs * repeats})
-    return config.model_copy(update={"train": train_config})
 
 
 def _quiet(text: str) -> None:

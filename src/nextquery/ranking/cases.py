@@ -81,8 +81,7 @@ class CaseSet:
     @cached_property
     def targets(self) -> Integers:
         """The index of each case's true next query in a flat array."""
-        places = np.array([case.target for case in self.cases], dtype=np.int64)
-        return self.starts + places
+        return self.starts + np.array([case.target for case in self.cases], dtype=np.int64)
 
     @cached_property
     def owners(self) -> Integers:
@@ -93,6 +92,10 @@ class CaseSet:
     def texts(self) -> list[str]:
         """All candidates, flat."""
         return [candidate for case in self.cases for candidate in case.candidates]
+
+    def user_folds(self, folds: int) -> Integers:
+        """The fold of each case's user."""
+        return np.array([user_fold(case.user, folds) for case in self.cases], dtype=np.int64)
 
     @property
     def rows(self) -> int:

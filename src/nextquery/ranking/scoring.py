@@ -85,19 +85,18 @@ class CaseScorer:
 class FoldScorer:
     """Scores each case with the model of its user's fold, which has not seen the user."""
 
-    def __init__(self, scorers: Sequence[CaseScorer], fold: Callable[[str], int]) -> None:
+    def __init__(self, scorers: Sequence[CaseScorer]) -> None:
         self._scorers = tuple(scorers)
-        self._fold = fold
 
     def score(self, cases: CaseSet, *, last: int | None = None, track: Track = iter) -> CaseScores:
         """As `CaseScorer.score`."""
-        folds = np.array([self._fold(case.user) for case in cases.cases], dtype=np.int64)
+        folds = cases.user_folds(len(self._scorers))
         likelihoods, words, without = np.zeros((3, cases.rows))
         for number, scorer in enumerate(self._scorers):
             scored = scorer.score(cases.select(folds == number), last=last, track=track)
-            mine = folds[cases.owners] == number
-            likelihoods[mine], words[mine] = scored.log_likelihood, scored.words
-            without[mine] = scored.without_context
+            rows = folds[cases.owners] == number
+            likelihoods[rows], words[rows] = scored.log_likelihood, scored.words
+            without[rows] = scored.without_context
         return CaseScores(likelihoods, words, without, cases.owners)
 
 

@@ -51,7 +51,10 @@ MRR = {"adj": 0.3, "baseline": 0.4, "baseline+hred:sum": 0.5, "baseline+hred": 0
 
 
 def quality(mrr: float) -> Quality:
-    return Quality(200, mrr, mrr - 0.02, mrr + 0.02, mrr / 2, mrr, (mrr,))
+    low, high = mrr - 0.02, mrr + 0.02
+    return Quality(
+        200, mrr, low, high, mrr / 2, mrr, (mrr,), mrr_low_by_user=low, mrr_high_by_user=high
+    )
 
 
 def comparison(a: str, b: str, p: float = 0.0004) -> Comparison:

@@ -14,10 +14,9 @@ import pytest
 from nextquery.artifacts import open_artifact
 from nextquery.errors import ArtifactError, InputError
 from nextquery.evaluation.comparison import RankingResult
-from nextquery.evaluation.experiment import COUNT_MODELS, ExperimentRun, run_experiment
+from nextquery.evaluation.experiment import ExperimentRun, run_experiment
 from nextquery.evaluation.learning_curve import (
     SHARES,
-    CurveSettings,
     LearningCurve,
     keep_share,
     learning_curve,
@@ -66,7 +65,7 @@ def test_the_report_folder_holds_the_results_and_nothing_half_done(
     assert report.manifest["data"]["logs"][0]["sha256"] == data_manifest["logs"][0]["sha256"]
     assert report.manifest["models"] == {"mine": None}, "an object has no files"
     assert (tmp_path / "index.html").is_file()
-    assert not (tmp_path / COUNT_MODELS).exists()
+    assert not (tmp_path / "count_models").exists()
 
 
 def test_a_folder_that_is_not_a_report_is_left_alone(
@@ -427,9 +426,8 @@ def test_the_documented_keys_are_all_there(results: ExperimentResults) -> None:
         "new_visitors",
     ]  # fmt: skip
     result = document["scenarios"]["next_query"]
-    assert {"mrr", "mrr_low", "mrr_high", "hit_1", "hit_5", "mrr_by_seed", "cases"} == set(
-        result["systems"]["adj"]
-    )
+    keys = {"mrr", "mrr_low", "mrr_high", "hit_1", "hit_5", "mrr_by_seed", "cases"}
+    assert keys | {"mrr_low_by_user", "mrr_high_by_user"} == set(result["systems"]["adj"])
     assert {"a", "b", "relative", "p"} <= set(result["comparisons"][0])
     assert document["scenarios"]["long_tail"]["systems"] == {}
     assert "rankers" not in document["scenarios"]["long_tail"]
@@ -461,9 +459,10 @@ def test_smaller_shares_of_the_users_are_part_of_larger_ones() -> None:
 def test_count_systems_are_fitted_anew_and_a_given_one_is_not(
     small_data: PreparedData, shared_words: Scorer, tmp_path: Path
 ) -> None:
-    settings = CurveSettings(RankingSettings(Rules(), 1, 200), contexts=40, config=None)
+    settings = RankingSettings(Rules(), 1, 200)
+    models = {"mine": shared_words}
     with show_steps() as steps:
-        result = learning_curve(small_data, tmp_path, {"mine": shared_words}, settings, steps)
+        result = learning_curve(small_data, tmp_path, models, settings, 40, None, steps)
 
     sessions = [point.sessions for point in result.points]
     assert sessions == sorted(sessions)

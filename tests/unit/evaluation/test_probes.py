@@ -232,9 +232,8 @@ class LastTrace:
 
 def test_cases_are_outcomes_after_a_trace_of_the_same_domain() -> None:
     session = Session(7, "user", ("backpacking rome", "paris", "google", "paris hostels"))
-    result = intent_cases([session], 10)
-    (case,) = result.cases.cases
-    assert result.distances == (3,)
+    [(case, distance)] = intent_cases([session], 10)
+    assert distance == 3
     assert case.next_query == "paris hostels"
     assert case.context == session.queries[:3]
     assert len(case.candidates) == 16
@@ -250,7 +249,7 @@ def test_cases_are_outcomes_after_a_trace_of_the_same_domain() -> None:
     ],
 )
 def test_no_case_without_a_trace_or_an_outcome(queries: tuple[str, ...]) -> None:
-    assert not intent_cases([Session(1, "user", queries)], 10).cases.cases
+    assert not intent_cases([Session(1, "user", queries)], 10)
 
 
 def test_who_sees_nothing_is_at_chance_at_every_distance() -> None:

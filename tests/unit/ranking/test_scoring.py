@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.ranking.cases import CaseSet, RankingCase
+from nextquery.ranking.cases import CaseSet, RankingCase, user_fold
 from nextquery.ranking.scoring import LOWEST, CaseScorer, FoldScorer, log_likelihoods
 from nextquery.records import ScoredQuery
 
@@ -156,11 +156,11 @@ def test_each_user_is_scored_by_the_model_of_the_own_fold() -> None:
     made = CaseSet(
         tuple(
             RankingCase(n, ("a",), "a", ("one", "two"), 0, 2, user=user)
-            for n, user in enumerate(["even", "odd", "even"])
+            for n, user in enumerate(["user 1", "user 2", "user 1"])
         )
     )
-    folds = {"even": 0, "odd": 1}
-    scorer = FoldScorer([CaseScorer(model) for model in models], folds.__getitem__)
+    assert [user_fold(case.user, 2) for case in made.cases] == [0, 1, 0]
+    scorer = FoldScorer([CaseScorer(model) for model in models])
 
     assert scorer.score(made).log_likelihood.tolist() == [-1, -1, -2, -2, -1, -1]
     assert scorer.score(made).form("lift").tolist() == [0] * 6

@@ -98,11 +98,30 @@ def gate_result(
         for clean, corrupted, context in zip(clean_means, noisy_means, noisy, strict=True)
         if 0 < context.position < len(clean)
     ]
-    by_position, example = _by_position(clean_means), gate_example(model, sessions, noise, known)
+    by_position = {
+        str(position + 1): float(
+            np.mean([row[position] for row in clean_means if len(row) > position])
+        )
+        for position in range(5)
+        if any(len(row) > position for row in clean_means)
+    }
+    example = gate_example(model, sessions, noise, known)
     if len(pairs) < 2:
         return GateResult(contexts=len(pairs), by_position=by_position, example=example)
     original, inserted = np.array(pairs).T
-    return _compare(original, inserted, by_position, example)
+    low, high = bootstrap_interval(inserted - original)
+    return GateComparison(
+        contexts=len(original),
+        by_position=by_position,
+        example=example,
+        own_query=float(original.mean()),
+        noisy_query=float(inserted.mean()),
+        difference=float((inserted - original).mean()),
+        difference_low=low,
+        difference_high=high,
+        p=paired_t_test(inserted, original),
+        noise_updates_less=float((inserted < original).mean()),
+    )
 
 
 def gate_example(
@@ -117,36 +136,14 @@ def gate_example(
         noisy = noise.insert(context, session.id)
         public = all(query in known for query in noisy.queries)
         if public and noisy.position == len(context) == 2 and not noise.within(context):
-            gates = model.update_gates_many([noisy.queries])[0].round(3).astype(np.float64)
-            return GateExample(noisy.queries, tuple(map(tuple, gates.tolist())))
+            return read_gates(model, noisy.queries)
     return None
 
 
-def _compare(
-    original: Floats, noisy: Floats, by_position: Mapping[str, float], example: GateExample | None
-) -> GateComparison:
-    low, high = bootstrap_interval(noisy - original)
-    return GateComparison(
-        contexts=len(original),
-        by_position=by_position,
-        example=example,
-        own_query=float(original.mean()),
-        noisy_query=float(noisy.mean()),
-        difference=float((noisy - original).mean()),
-        difference_low=low,
-        difference_high=high,
-        p=paired_t_test(noisy, original),
-        noise_updates_less=float((noisy < original).mean()),
-    )
-
-
-def _by_position(means: Sequence[Floats]) -> dict[str, float]:
-    """The mean gate of the first, second, ... fifth query of clean contexts."""
-    return {
-        str(position + 1): float(np.mean([row[position] for row in means if len(row) > position]))
-        for position in range(5)
-        if any(len(row) > position for row in means)
-    }
+def read_gates(model: Gated, context: tuple[str, ...]) -> GateExample:
+    """The gates of every query of a context, rounded."""
+    gates = model.update_gates_many([context])[0].round(3).astype(np.float64)
+    return GateExample(context, tuple(map(tuple, gates.tolist())))
 
 
 def mean_gates(model: Gated, contexts: Sequence[tuple[str, ...]], track: Track) -> list[Floats]:
@@ -312,7 +309,10 @@ def boundary_result(
     truth = [np.array([gap.boundary for gap in gaps], dtype=np.bool_) for gaps in (tuning, test)]
     scores = {name: (_text(name, tuning), _text(name, test)) for name in _TEXT_SCORES}
     if all(gap.minutes is not None for gaps in (tuning, test) for gap in gaps):
-        scores["minutes"] = (_minutes(tuning), _minutes(test))
+        learnt, measured = (
+            np.array([gap.minutes for gap in gaps], np.float64) for gaps in (tuning, test)
+        )
+        scores["minutes"] = learnt, measured
     for name, model in models.items():
         scores[f"{name} gates"] = (_gates(model, tuning, track), _gates(model, test, track))
     text = list(_TEXT_SCORES)
@@ -369,10 +369,6 @@ def _text(name: str, gaps: Sequence[Gap]) -> Floats:
         return np.asarray(distances, dtype=np.float64)
     words = [(set(a.split()), set(b.split())) for a, b in zip(before, after, strict=True)]
     return np.array([1.0 - len(a & b) / max(len(a | b), 1) for a, b in words])
-
-
-def _minutes(gaps: Sequence[Gap]) -> Floats:
-    return np.array([gap.minutes for gap in gaps], dtype=np.float64)
 
 
 def _gates(model: Gated, gaps: Sequence[Gap], track: Track) -> Floats:

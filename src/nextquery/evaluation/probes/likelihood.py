@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from nextquery.artifacts import temporary_folder
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.synthetic.queries import ENTITIES, INTENTS, OUTCOMES, SIGNALS, load_lexicon
 from nextquery.model.settings import TrainConfig
-from nextquery.ranking.cases import CaseSet, Floats, RankingCase
+from nextquery.ranking.cases import CaseSet, RankingCase
 from nextquery.ranking.scoring import Track, log_likelihoods
 from nextquery.records import Session
 from nextquery.suggesters.base import Scorer
@@ -68,14 +68,6 @@ class IntentResult:
     by_distance: tuple[AtDistance, ...]
 
 
-@dataclass(frozen=True)
-class IntentCases:
-    """Outcomes to be distinguished from the other outcomes of their domain."""
-
-    cases: CaseSet
-    distances: tuple[int, ...]
-
-
 @cache
 def traces() -> dict[str, Trace]:
     """What each query with words of an intent tells, by its text; ambiguous texts are left out.
@@ -98,17 +90,9 @@ def traces() -> dict[str, Trace]:
     return {text: next(iter(kinds)) for text, kinds in traces_of_text.items() if len(kinds) == 1}
 
 
-def intent_cases(sessions: Iterable[Session], most: int) -> IntentCases:
-    """Up to `most` outcomes that come after a trace of the same domain."""
-    cases: list[RankingCase] = []
-    distances: list[int] = []
-    for session in sessions:
-        for case, distance in _of_session(session):
-            cases.append(case)
-            distances.append(distance)
-        if len(cases) >= most:
-            break
-    return IntentCases(CaseSet(tuple(cases[:most])), tuple(distances[:most]))
+def intent_cases(sessions: Iterable[Session], most: int) -> list[tuple[RankingCase, int]]:
+    """Up to `most` outcomes after a trace of the same domain, and how far back that is."""
+    return list(islice(chain.from_iterable(map(_of_session, sessions)), most))
 
 
 def intent_result(
@@ -116,14 +100,16 @@ def intent_result(
 ) -> IntentResult | None:
     """How well a system tells the true outcomes of `sessions`; None if there are hardly any."""
     drawn = intent_cases(sessions, most)
-    if len(drawn.cases) < FEWEST:
+    if len(drawn) < FEWEST:
         return None
-    shares = _log_shares(log_likelihoods(scorer, drawn.cases, track=track))  # (cases, 16)
-    targets = np.array([case.target for case in drawn.cases.cases])
+    cases = CaseSet(tuple(case for case, _ in drawn))
+    scores = log_likelihoods(scorer, cases, track=track).reshape(-1, INTENTS * OUTCOMES)
+    shares = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+    targets = np.array([case.target for case in cases.cases])
     nats = -shares[np.arange(len(shares)), targets]
     by_intent = np.exp(shares).reshape(len(shares), INTENTS, OUTCOMES).sum(axis=2)
     intent = by_intent[np.arange(len(shares)), targets // OUTCOMES]
-    far = np.minimum(drawn.distances, FARTHEST)
+    far = np.minimum([distance for _, distance in drawn], FARTHEST)
     by_distance = tuple(
         AtDistance(
             int(distance),
@@ -137,7 +123,7 @@ def intent_result(
 
 
 def _of_session(session: Session) -> Iterable[tuple[RankingCase, int]]:
-    last: tuple[int, int] | None = None  # place and domain of the last trace
+    last: tuple[int, int] | None = None  # position and domain of the last trace
     for position, query in enumerate(session.queries):
         trace = traces().get(query)
         if trace is None:
@@ -165,13 +151,6 @@ def _phrases(kind: str, domain: int, count: int) -> tuple[str, ...]:
     lexicon = load_lexicon()
     start = lexicon.starts[kind] + domain * count
     return lexicon.phrases[start : start + count]
-
-
-def _log_shares(scores: Floats) -> Floats:
-    """Scores of cases with 16 candidates each, as logarithms of shares (cases, 16)."""
-    table = scores.reshape(-1, INTENTS * OUTCOMES)
-    shares: Floats = table - np.logaddexp.reduce(table, axis=1, keepdims=True)
-    return shares
 
 
 Gram = tuple[int, ...]
@@ -230,12 +209,9 @@ def _grams(sessions: EncodedSessions, order: int) -> Iterator[Gram]:
 
 
 def _discount(counts: Counter[Gram]) -> float:
-    once, twice = (_how_many(counts.values(), times) for times in (1, 2))
+    of_counts = Counter(counts.values())
+    once, twice = of_counts[1], of_counts[2]
     return once / (once + 2 * twice) if once and twice else 0.5
-
-
-def _how_many(counts: Iterable[int], times: int) -> int:
-    return sum(1 for count in counts if count == times)
 
 
 ORDERS = (1, 2, 3)
@@ -266,23 +242,20 @@ def ngram_perplexities(
         validation = _encoded(data, "validation", MEASURED_SESSIONS, vocabulary, folder)
         if not len(background) or not len(validation):
             return ()
-        return tuple(
-            _measured(ORDERS[index], background, validation) for index in track(range(len(ORDERS)))
-        )
-
-
-def _measured(
-    order: int, background: EncodedSessions, validation: EncodedSessions
-) -> NgramPerplexity:
-    measured = KneserNey(background, order).measure(validation)
-    return NgramPerplexity(
-        order,
-        len(background),
-        len(validation),
-        measured.symbols,
-        measured.perplexity,
-        measured.known_perplexity,
-    )
+        results = []
+        for index in track(range(len(ORDERS))):
+            measured = KneserNey(background, ORDERS[index]).measure(validation)
+            results.append(
+                NgramPerplexity(
+                    ORDERS[index],
+                    len(background),
+                    len(validation),
+                    measured.symbols,
+                    measured.perplexity,
+                    measured.known_perplexity,
+                )
+            )
+        return tuple(results)
 
 
 def _encoded(

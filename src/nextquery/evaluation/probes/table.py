@@ -4,11 +4,11 @@ A probe is a step of the experiment that needs no ranker. To add one, write a fu
 `ProbeInput`, a row of `PROBES`, and a field of `ExperimentResults` with the name of the probe.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -92,13 +92,12 @@ class ProbeInput:
         models = self.systems.models.items()
         return {name: model for name, model in models if isinstance(model, Embedder)}
 
-    def contexts(self, number: int) -> list[GenerationCase]:
-        """A sample of test contexts."""
-        return sample_contexts(self.test, self.evaluation.background, number, self.settings.seed)
+    def contexts(self, sessions: Sequence[Session], number: int) -> list[GenerationCase]:
+        """A sample of the contexts of sessions."""
+        return sample_contexts(sessions, self.evaluation.background, number, self.settings.seed)
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """A section of the report."""
 
     anchor: str
@@ -120,40 +119,29 @@ class Probe:
     """Measures time, and so runs when nothing else does."""
 
 
-def _generation(inputs: ProbeInput) -> GenerationResult:
-    return _lists(inputs, inputs.test)
-
-
-def _unseen_generation(inputs: ProbeInput) -> GenerationResult:
-    """Lists for visitors whom the background does not know; empty if no users were held out."""
-    return _lists(inputs, inputs.evaluation.sessions.get(UNSEEN_USERS, []))
-
-
 def _lists(inputs: ProbeInput, sessions: list[Session]) -> GenerationResult:
     if not sessions:
         return GenerationResult(0, LISTED, SHOWN, {})
-    background, settings = inputs.evaluation.background, inputs.settings
-    cases = sample_contexts(sessions, background, settings.generation_contexts, settings.seed)
+    cases = inputs.contexts(sessions, inputs.settings.generation_contexts)
     makers = inputs.systems.list_makers
     popularity = makers.get("popularity")
     guard = popularity.guard if isinstance(popularity, Guarded) else None
     trivial = [name for name in TRIVIAL if name in makers]
-    return run_generation(makers, cases, background, inputs.steps, guard, trivial)
+    return run_generation(makers, cases, inputs.evaluation.background, inputs.steps, guard, trivial)
 
 
 def _completion(inputs: ProbeInput) -> CompletionResult:
-    cases = inputs.contexts(inputs.settings.completion_contexts)
+    cases = inputs.contexts(inputs.test, inputs.settings.completion_contexts)
     return run_completion(inputs.systems.suggesters, cases, inputs.steps)
 
 
 def _returning(inputs: ProbeInput) -> ReturningResult:
-    background, settings = inputs.evaluation.background, inputs.settings
     return returning_result(
         inputs.data,
         inputs.systems.suggesters,
-        background,
-        settings.generation_contexts,
-        settings.seed,
+        inputs.evaluation.background,
+        inputs.settings.generation_contexts,
+        inputs.settings.seed,
         inputs.steps,
     )
 
@@ -161,10 +149,6 @@ def _returning(inputs: ProbeInput) -> ReturningResult:
 def _samples(inputs: ProbeInput) -> SampleTable:
     public = [session for session in inputs.test if inputs.known.issuperset(session.queries)]
     return sample_suggestions(inputs.systems.suggesters, public, inputs.settings.seed)
-
-
-def _paper_examples(inputs: ProbeInput) -> dict[str, PaperExamples]:
-    return paper_examples(inputs.systems.models)
 
 
 def _ngrams(inputs: ProbeInput) -> dict[str, tuple[NgramPerplexity, ...]]:
@@ -223,10 +207,14 @@ PROBES: tuple[Probe, ...] = (
     Probe(
         "generation",
         GenerationResult,
-        _generation,
+        lambda inputs: _lists(inputs, inputs.test),
         Section("generation", "Suggestions without candidates", sections.generation),
     ),
-    Probe("unseen_generation", GenerationResult, _unseen_generation),
+    Probe(  # of visitors whom the background does not know
+        "unseen_generation",
+        GenerationResult,
+        lambda inputs: _lists(inputs, inputs.evaluation.sessions.get(UNSEEN_USERS, [])),
+    ),
     Probe(
         "completion",
         CompletionResult,
@@ -240,7 +228,11 @@ PROBES: tuple[Probe, ...] = (
         Section("returning", "Returning visitors", sections.returning),
     ),
     Probe("samples", SampleTable, _samples),
-    Probe("paper_examples", dict[str, PaperExamples], _paper_examples),
+    Probe(
+        "paper_examples",
+        dict[str, PaperExamples],
+        lambda inputs: paper_examples(inputs.systems.models),
+    ),
     Probe("ngrams", dict[str, tuple[NgramPerplexity, ...]], _ngrams),
     Probe(
         "gates",

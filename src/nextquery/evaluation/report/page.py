@@ -28,9 +28,9 @@ def write_report(out: Path, results: ExperimentResults) -> None:
         "curve": ("How much log it takes", _learning_curve(out, results)),
         "lengths": ("Session and context length", _lengths(out, results)),
         **{
-            section.anchor: (section.title, section.write(out, results))
-            for section in (probe.section for probe in PROBES)
-            if section is not None
+            probe.section.anchor: (probe.section.title, probe.section.write(out, results))
+            for probe in PROBES
+            if probe.section
         },
         "features": ("Features and rankers", _features(out, results)),
         "run": ("Data, training and settings", _run(results)),
@@ -114,13 +114,25 @@ def _new_visitors(out: Path, results: ExperimentResults) -> str:
     if seen:
         names = ", ".join(map(label, seen))
         text += f" {names} was trained with these users' own background sessions."
-    parts = [html.paragraph(text)]
-    if with_enough_cases(results.new_visitors):
-        file = f"{PLOTS}/new_visitors.svg"
-        plots.draw_scenarios(results, results.new_visitors, out / file)
-        message = "The paper's systems with new visitors: dots are MRRs, bars their 95% intervals."
-        parts.append(html.plot(file, message, "MRR by scenario and system, new visitors"))
-    for name, scenario in results.new_visitors.items():
+    message = "The paper's systems with new visitors: dots are MRRs, bars their 95% intervals."
+    alt = "MRR by scenario and system, new visitors"
+    file = f"{PLOTS}/new_visitors.svg"
+    shown = _shown_scenarios(out, results, results.new_visitors, (file, message, alt))
+    return html.paragraph(text) + shown
+
+
+def _shown_scenarios(
+    out: Path,
+    results: ExperimentResults,
+    scenarios: Mapping[str, ScenarioResult],
+    caption: tuple[str, str, str],
+) -> str:
+    """The plot of all scenarios, with its file, message and alternative text, and their tables."""
+    parts = []
+    if with_enough_cases(scenarios):
+        plots.draw_scenarios(results, scenarios, out / caption[0])
+        parts.append(html.plot(*caption))
+    for name, scenario in scenarios.items():
         parts.append(html.heading(SCENARIOS[name].title))
         parts.append(tables.scenario(name, scenario, results))
         parts.append(tables.other_systems(scenario, results))
@@ -149,25 +161,15 @@ def _learning_curve(out: Path, results: ExperimentResults) -> str:
 def _scenarios(out: Path, results: ExperimentResults) -> str:
     if not results.scenarios:
         return ""
-    parts = []
-    if results.reported:
-        plots.draw_scenarios(results, results.scenarios, out / PLOTS / "scenarios.svg")
-        message = "The paper's systems in each scenario: dots are MRRs, bars their 95% intervals."
-        message += tables.copying_note(results)
-        parts.append(html.plot(f"{PLOTS}/scenarios.svg", message, "MRR by scenario and system"))
-    for name, scenario in results.scenarios.items():
-        parts.append(html.heading(SCENARIOS[name].title))
-        parts.append(tables.scenario(name, scenario, results))
-        parts.append(tables.other_systems(scenario, results))
+    message = "The paper's systems in each scenario: dots are MRRs, bars their 95% intervals."
+    message += tables.copying_note(results)
+    caption = f"{PLOTS}/scenarios.svg", message, "MRR by scenario and system"
     plots.draw_length_shares(results, out / PLOTS / "length_shares.svg")
-    parts.append(
-        html.plot(
-            f"{PLOTS}/length_shares.svg",
-            "How long the test sessions of each scenario are (the paper's Figure 4).",
-            "Shares of short, medium and long sessions",
-        )
+    return _shown_scenarios(out, results, results.scenarios, caption) + html.plot(
+        f"{PLOTS}/length_shares.svg",
+        "How long the test sessions of each scenario are (the paper's Figure 4).",
+        "Shares of short, medium and long sessions",
     )
-    return "".join(parts)
 
 
 def _lengths(out: Path, results: ExperimentResults) -> str:
@@ -296,14 +298,12 @@ def scenario_table(title: str, result: ScenarioResult) -> str:
 def _row(system: str, result: ScenarioResult) -> str:
     quality = result.systems[system]
     low, high = quality.interval
-    parsed = RankedSystem.parse(system)
-    base = parsed.base if parsed.base and parsed.model else "baseline"
     cells = [
         escape_latex(label(system)),
         f"{quality.mrr:.4f}",
         f"[{low:.3f}, {high:.3f}]",
         gain(result.comparison(system, "adj")),
-        gain(result.comparison(system, base)),
+        gain(result.comparison(system, tables.baseline_of(system))),
     ]
     return " & ".join(cells) + r" \\"
 
@@ -311,13 +311,14 @@ def _row(system: str, result: ScenarioResult) -> str:
 def gain(comparison: Comparison | None) -> str:
     """A relative gain with its mark.
 
-    >>> gain(Comparison("a", "b", 0.033, 0.001, 0.02, 0.01, 0.03, p_holm=0.02))
+    >>> limits = {"difference_low_by_user": 0.01, "difference_high_by_user": 0.03}
+    >>> tests = {"p_by_user": 0.01, "p_holm": 0.02, "significant": False}
+    >>> gain(Comparison("a", "b", 0.033, 0.001, 0.02, 0.01, 0.03, **limits, **tests))
     '$+3.3\\\\%^{*}$'
     """
     if comparison is None:
         return "--"
-    p = 1.0 if comparison.p_holm is None else comparison.p_holm
-    mark = "^{**}" if p < 0.01 else "^{*}" if p < 0.05 else ""
+    mark = "^{**}" if comparison.p_holm < 0.01 else "^{*}" if comparison.p_holm < 0.05 else ""
     return f"${comparison.relative * 100:+.1f}\\%{mark}$"
 
 

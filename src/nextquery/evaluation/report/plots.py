@@ -122,7 +122,7 @@ def curve_table(curve: LearningCurve, models: tuple[str, ...]) -> str:
         for model in models:
             gain = point.gain(model)
             text = f"{gain.relative:+.1%}" if gain else "too few cases"
-            row.append(Cell(text, "", f"p = {gain.p_by_user or gain.p:.2g}" if gain else ""))
+            row.append(Cell(text, "", f"p = {gain.p_by_user:.2g}" if gain else ""))
         rows.append(row)
     return table(heads, rows)
 

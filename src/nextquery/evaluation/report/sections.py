@@ -3,7 +3,7 @@
 The section of a probe is empty without results.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from nextquery.evaluation.comparison import label
@@ -11,7 +11,6 @@ from nextquery.evaluation.completion import CompletionQuality, SystemCompletions
 from nextquery.evaluation.lists import AgainstTrivial, GenerationResult, SystemLists
 from nextquery.evaluation.paper import FIGURE_7, TABLE_1
 from nextquery.evaluation.probes.gates import GateComparison
-from nextquery.evaluation.probes.likelihood import NgramPerplexity
 from nextquery.evaluation.report import html, plots, tables
 from nextquery.evaluation.report.html import PLOTS, Cell, Row, heading, paragraph, plot, table
 from nextquery.evaluation.report.plots import colour, draw_gates, svg_plot
@@ -52,24 +51,21 @@ def _findings(results: ExperimentResults) -> list[str]:
         for against in generation.against_trivial:
             if against.system in results.systems.models:
                 sentences.append(_verdict(against, name))
-    if any(not against.better for against in _studied(results)):
+    if any(
+        not against.better
+        for against in results.generation.against_trivial
+        if against.system in results.systems.models
+    ):
         sentences.append(_expectation(results))
     return sentences
 
 
-def _studied(results: ExperimentResults) -> list[AgainstTrivial]:
-    every = results.generation.against_trivial
-    return [against for against in every if against.system in results.systems.models]
-
-
 def _verdict(against: AgainstTrivial, group: str) -> str:
     system, rule = label(against.system), label(against.rule)
-    change = f"MRR {against.difference:+.4f}, p {p_value(against.p)} by user"
-    if against.better:
-        return f"On {group} {system} is better than the best trivial rule ({rule}): {change}."
+    verdict = "is better" if against.better else "is not shown to be better"
     return (
-        f"On {group} {system} is not shown to be better than the best trivial rule ({rule}): "
-        f"{change}."
+        f"On {group} {system} {verdict} than the best trivial rule ({rule}): "
+        f"MRR {against.difference:+.4f}, p {p_value(against.p)} by user."
     )
 
 
@@ -171,9 +167,7 @@ def generation(out: Path, results: ExperimentResults) -> str:
 
 def _paper_suggestions(results: ExperimentResults) -> str:
     """Table 1 of the paper: its two contexts, its suggestions, and those of our models."""
-    examples = {
-        name: example for name, example in results.paper_examples.items() if example.table_1
-    }
+    examples = results.paper_examples
     if not examples:
         return ""
     heads: list[Cell | str] = [
@@ -271,10 +265,10 @@ def _by_length(results: ExperimentResults) -> str:
     ]
     rows: list[Row] = []
     for name, system in completion.systems.items():
-        for view, each_view in _views(system).items():
+        for view, quality in _views(system).items():
             cells = (
                 Cell(f"{point.mrr:.3f}", "", interval(point.mrr_low, point.mrr_high))
-                for point in each_view.by_length
+                for point in quality.by_length
             )
             rows.append([label(name), view, *cells])
     return table(heads, rows)
@@ -370,12 +364,13 @@ def ngrams(results: ExperimentResults) -> str:
     rows: list[Row] = []
     for model, measured in results.ngrams.items():
         facts = results.training.get(model)
+        texts = {ngram.order: f"{ngram.perplexity:.1f}" for ngram in measured}
         perplexity = (facts.training or {}).get("validation_perplexity") if facts else None
         rows.append(
             [
                 label(model),
                 f"{perplexity:.1f}" if perplexity else "–",
-                *(_ngram(measured, n) for n in (1, 2, 3)),
+                *(texts.get(order, "–") for order in (1, 2, 3)),
             ]
         )
     if not rows:
@@ -386,10 +381,6 @@ def ngrams(results: ExperimentResults) -> str:
         "the background: what is predicted without any session."
     )
     return table(heads, rows) + paragraph(note, "note")
-
-
-def _ngram(measured: Sequence[NgramPerplexity], order: int) -> str:
-    return next((f"{ngram.perplexity:.1f}" for ngram in measured if ngram.order == order), "–")
 
 
 def returning(out: Path, results: ExperimentResults) -> str:

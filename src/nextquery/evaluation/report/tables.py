@@ -51,26 +51,25 @@ def _system_row(
 ) -> Row:
     quality = result.systems[system]
     strong = "strong" if system in results.main_systems else ""
+    bounds = interval(*quality.interval)
+    if quality.seed_error is not None:  # how far other seeds would move it
+        bounds += f"; seeds ±{quality.seed_error:.4f}"
+    forms = result.rankers[system].forms if system in result.rankers else ()
+    forms_note = f"score as {', '.join(forms).replace('_', ' ')}" if forms else ""
     row: list[Cell | str] = [
-        Cell(label(system), strong, _forms_note(system, result)),
-        Cell(f"{quality.mrr:.4f}", strong, _mrr_note(quality)),
+        Cell(label(system), strong, forms_note),
+        Cell(f"{quality.mrr:.4f}", strong, bounds),
         f"{quality.hit_1:.3f}",
         f"{quality.hit_5:.3f}",
         _gain(result.comparison(system, "adj")),
-        _gain(result.comparison(system, _baseline_of(system))),
+        _gain(result.comparison(system, baseline_of(system))),
     ]
     if unseen:
         other = unseen.get(system)  # a run need not have the cases of unseen users
-        row.append(Cell(f"{other.mrr:.4f}", "", mrr_interval(other)) if other else "")
+        row.append(Cell(f"{other.mrr:.4f}", "", interval(*other.interval)) if other else "")
     if name in PAPER:
         row.append(_paper_cell(name, system, results))
     return row
-
-
-def _mrr_note(quality: Quality) -> str:
-    """The interval of an MRR, and how far other seeds would move it."""
-    bounds = mrr_interval(quality)
-    return bounds if quality.seed_error is None else f"{bounds}; seeds ±{quality.seed_error:.4f}"
 
 
 def _paper_cell(name: str, system: str, results: ExperimentResults) -> Cell:
@@ -85,15 +84,10 @@ def _paper_cell(name: str, system: str, results: ExperimentResults) -> Cell:
     return Cell(f"{paper.mrr[key]:.4f}", "paper", note)
 
 
-def _baseline_of(system: str) -> str:
+def baseline_of(system: str) -> str:
     """The ranker with the same features without the model, which a system is compared with."""
     parsed = RankedSystem.parse(system)
     return parsed.base if parsed.base and parsed.model else "baseline"
-
-
-def _forms_note(system: str, result: ScenarioResult) -> str:
-    forms = result.rankers[system].forms if system in result.rankers else ()
-    return f"score as {', '.join(forms).replace('_', ' ')}" if forms else ""
 
 
 def _gain(comparison: Comparison | None) -> Cell:
@@ -110,7 +104,8 @@ def other_systems(result: ScenarioResult, results: ExperimentResults) -> str:
     for comparison in result.comparisons:
         a, b = RankedSystem.parse(comparison.a), RankedSystem.parse(comparison.b)
         if b.model == reference and a.model not in ("", reference):
-            limits = difference_interval(comparison)
+            low, high = comparison.difference_low_by_user, comparison.difference_high_by_user
+            limits = f"{low:+.3f} to {high:+.3f}"
             change = Cell(f"{comparison.difference:+.4f}", "", limits)
             rows.append([label(comparison.a), label(comparison.b), change, _gain(comparison)])
     heads = ["System", f"compared with {label(reference)}", "difference of MRRs", "relative"]
@@ -137,19 +132,21 @@ def last_clicks(results: ExperimentResults) -> str:
     for name, scenario in results.reported.items():
         groups = scenario.by_last_click
         for system in scenario.systems:
-            row: list[Cell | str] = [f"{SCENARIOS[name].title}, {label(system)}"]
-            for group in groups.values():
-                quality = group.systems.get(system)
-                bounds = "" if quality is None else mrr_interval(quality)
-                row.append(Cell("too few" if quality is None else f"{quality.mrr:.3f}", "", bounds))
             base = RankedSystem.parse(system).with_form("").key
-            compared = [
-                find_comparison(group.comparisons, system, base) for group in groups.values()
+            row: list[Cell | str] = [f"{SCENARIOS[name].title}, {label(system)}"]
+            row += [_mrr_cell(group.systems.get(system)) for group in groups.values()]
+            row += [
+                _gain(find_comparison(group.comparisons, system, base)) for group in groups.values()
             ]
-            row += [_gain(comparison) for comparison in compared]
             rows += [row] if groups else []
     head = ["MRR", "clicked", "not clicked", "gain, clicked", "gain, not clicked"]
     return table(head, rows) if rows else ""
+
+
+def _mrr_cell(quality: Quality | None) -> Cell:
+    if quality is None:
+        return Cell("too few")
+    return Cell(f"{quality.mrr:.3f}", "", interval(*quality.interval))
 
 
 def user_groups(results: ExperimentResults) -> str:
@@ -158,13 +155,11 @@ def user_groups(results: ExperimentResults) -> str:
     for name, scenario in results.reported.items():
         for group, measured in scenario.by_user_group.items():
             for system in results.main_systems:
-                quality = measured.systems.get(system)
-                bounds = "" if quality is None else mrr_interval(quality)
                 rows.append(
                     [
                         f"{SCENARIOS[name].title}, {group}, {label(system)}",
                         f"{measured.cases:,}",
-                        Cell("too few" if quality is None else f"{quality.mrr:.3f}", "", bounds),
+                        _mrr_cell(measured.systems.get(system)),
                         _gain(find_comparison(measured.comparisons, system, "baseline")),
                     ]
                 )
@@ -228,7 +223,14 @@ def returning(result: ReturningResult) -> str:
         heads = ["List", "hit at 1", "hit at 5", "hit at 10", "hit in the five and again"]
         rows: list[Row] = []
         for system, alone in visitors.lists.items():
-            rows += _list_rows(label(system), alone, visitors.shown[system])
+            # The list of ten, and its first five with `again` after them.
+            shown = visitors.shown[system]
+            hits = map(_share_interval, (alone.hit_1, alone.hit_5, alone.hit_10))
+            rows.append([label(system), *hits, "", *_mrr_cells(alone)])
+            hits = map(_share_interval, (shown.hit_1, shown.hit_5))
+            together = Cell(_share_interval(shown.hit), "strong")
+            name = f"{label(system)} with again"
+            rows.append([name, *hits, "", together, *_mrr_cells(shown)])
         parts.append(table([*heads, "MRR", "informational MRR"], rows) if rows else "")
     return "".join(parts)
 
@@ -236,32 +238,21 @@ def returning(result: ReturningResult) -> str:
 def _group_row(name: str, group: GroupQuality) -> Row:
     lists = group.lists
     shares = (group.shown, lists.hit, group.precision_when_shown, group.precision, lists.hit_1)
-    ranks = (lists.mrr, lists.informational_mrr)
-    return [name, *map(_share_interval, shares), *map(_estimate, ranks)]
+    return [name, *map(_share_interval, shares), *_mrr_cells(lists)]
 
 
-def _list_rows(name: str, alone: ListQuality, shown: ListQuality) -> tuple[Row, Row]:
-    """A system's list of ten, and its first five with `again` after them."""
-    hits = map(_share_interval, (alone.hit_1, alone.hit_5, alone.hit_10))
-    hits_shown = map(_share_interval, (shown.hit_1, shown.hit_5))
-    together = Cell(_share_interval(shown.hit), "strong")
-    return (
-        [name, *hits, "", _estimate(alone.mrr), _estimate(alone.informational_mrr)],
-        [f"{name} with again", *hits_shown, "", together, _estimate(shown.mrr),
-         _estimate(shown.informational_mrr)],
-    )  # fmt: skip
+def _mrr_cells(lists: ListQuality) -> list[str]:
+    return [
+        "" if value is None
+        else f"{value.value:.3f} [{value.low:.3f},\N{NO-BREAK SPACE}{value.high:.3f}]"
+        for value in (lists.mrr, lists.informational_mrr)
+    ]  # fmt: skip
 
 
 def _share_interval(value: Estimate | None) -> str:
     if value is None:
         return ""
     return f"{value.value:.1%} [{100 * value.low:.1f},\N{NO-BREAK SPACE}{100 * value.high:.1f}]"
-
-
-def _estimate(value: Estimate | None) -> str:
-    if value is None:
-        return ""
-    return f"{value.value:.3f} [{value.low:.3f},\N{NO-BREAK SPACE}{value.high:.3f}]"
 
 
 def samples(results: ExperimentResults) -> str:
@@ -435,26 +426,9 @@ def interval(low: float, high: float) -> str:
     return f"{low:.3f} to {high:.3f}"
 
 
-def mrr_interval(quality: Quality) -> str:
-    """The interval of an MRR over users; over cases if it was not measured over users."""
-    return interval(*quality.interval)
-
-
-def difference_interval(comparison: Comparison) -> str:
-    """The same of a difference of MRRs."""
-    if comparison.difference_low_by_user is None or comparison.difference_high_by_user is None:
-        return f"{comparison.difference_low:+.3f} to {comparison.difference_high:+.3f}"
-    return f"{comparison.difference_low_by_user:+.3f} to {comparison.difference_high_by_user:+.3f}"
-
-
 def p_values(comparison: Comparison) -> str:
     """The corrected p-value by user, and that of the paper's test over cases."""
-    by_case = f"{p_value(comparison.p)} by case"
-    return (
-        f"p {by_case}"
-        if comparison.p_holm is None
-        else f"p {p_value(comparison.p_holm)}, {by_case}"
-    )
+    return f"p {p_value(comparison.p_holm)}, {p_value(comparison.p)} by case"
 
 
 def p_value(value: float) -> str:
