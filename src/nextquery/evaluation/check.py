@@ -358,7 +358,7 @@ def interval_by_user(differences: Floats, users: Sequence[str]) -> tuple[float, 
 
 
 def promote(new: Path, old: Path) -> None:
-    """Put a copy of the model `new` in the place of `old`, at once to the eye of every reader."""
+    """Replace the model `old` by a copy of `new` in one step."""
     artifact = open_artifact(new)
     with publish(old, artifact.kind, further_entries(artifact.manifest)) as folder:
         artifact.copy_files(folder, artifact.manifest["files"])

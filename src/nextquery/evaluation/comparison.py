@@ -177,14 +177,14 @@ def users_needed(
     return math.ceil(users * (standard_error / wanted) ** 2)
 
 
-def bootstrap_interval(values: Floats, share: float = 0.95) -> tuple[float, float]:
-    """The interval that holds the mean of `share` of the resamples of `values`."""
-    low, high = bootstrap_intervals(values[None], None, share)[0]
+def bootstrap_interval(values: Floats) -> tuple[float, float]:
+    """The interval that holds the mean of 95% of the resamples of `values`."""
+    low, high = bootstrap_intervals(values[None], None)[0]
     return float(low), float(high)
 
 
-def bootstrap_intervals(values: Floats, owners: Integers | None, share: float = 0.95) -> Floats:
-    """The interval (rows, 2) of the mean of each row of `values` (rows, cases).
+def bootstrap_intervals(values: Floats, owners: Integers | None) -> Floats:
+    """The 95% interval (rows, 2) of the mean of each row of `values` (rows, cases).
 
     Cases are drawn, or with `owners` the users that they belong to, with all their cases.
     """
@@ -198,8 +198,7 @@ def bootstrap_intervals(values: Floats, owners: Integers | None, share: float = 
     table = np.column_stack([sums, sizes])
     blocks = (drawn[start : start + _BLOCK] for start in range(0, RESAMPLES, _BLOCK))
     totals = np.concatenate([block.astype(np.float64) @ table for block in blocks])
-    tail = (1.0 - share) / 2.0
-    ends = np.quantile(totals[:, :-1] / totals[:, -1:], [tail, 1.0 - tail], axis=0)
+    ends = np.quantile(totals[:, :-1] / totals[:, -1:], [0.025, 0.975], axis=0)
     # A product of matrices may round otherwise with other threads.
     return np.asarray(np.round(ends.T, 12))
 
@@ -340,8 +339,8 @@ def qualities(
 ) -> dict[RankedSystem, Quality]:
     """The quality of ranks of shape (seeds, cases): means over seeds, then over cases.
 
-    >>> [found] = qualities({ADJ: np.array([[1, 2, 4, 1]])}, list("abcd")).values()
-    >>> found.mrr, found.hit_1
+    >>> [quality] = qualities({ADJ: np.array([[1, 2, 4, 1]])}, list("abcd")).values()
+    >>> quality.mrr, quality.hit_1
     (0.6875, 0.5)
     """
     if not ranks:
@@ -383,8 +382,8 @@ def compare(
     `users` says whose each case is. All pairs are one family for Holm's correction.
 
     >>> ranks = {ADJ: np.array([[2, 2, 1]]), BASELINE: np.array([[1, 2, 1]])}
-    >>> [found] = compare(ranks, [(BASELINE, ADJ)], ["ann", "bob", "cy"])
-    >>> round(found.relative, 3), found.significant
+    >>> [comparison] = compare(ranks, [(BASELINE, ADJ)], ["ann", "bob", "cy"])
+    >>> round(comparison.relative, 3), comparison.significant
     (0.25, False)
     """
     if not pairs:

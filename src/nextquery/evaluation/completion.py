@@ -92,11 +92,11 @@ def run_completion(
     A query that the session holds already is never offered again, so it cannot be a hit.
     """
     kept = [case for case in cases if case.next_query not in case.context]
-    results = {}
-    for name, system in systems.items():
-        if isinstance(system, Completer) and kept:
-            steps.begin("completion")
-            results[name] = _system(system, kept, steps, name)
+    results = {
+        name: _system(system, kept, steps, name)
+        for name, system in systems.items()
+        if isinstance(system, Completer) and kept
+    }
     return CompletionResult(len(kept), LISTED, SHOWN, results)
 
 
@@ -158,12 +158,11 @@ def saved_characters(ranks: Ranks, query: str) -> float:
 def _quality(ranks: Ranks, words: Sequence[float], queries: Sequence[str]) -> CompletionQuality:
     """`ranks` is (queries, lengths)."""
     sizes = np.array([len(query) for query in queries], dtype=np.float64)
-    columns = [(index, ~np.isnan(ranks[:, index])) for index in range(len(LENGTHS))]
     return CompletionQuality(
         by_length=tuple(
-            _at_length(LENGTHS[index], ranks[asked, index], sizes[asked])
-            for index, asked in columns
-            if asked.any()
+            _at_length(length, ranks[asked, index], sizes[asked])
+            for index, length in enumerate(LENGTHS)
+            if (asked := ~np.isnan(ranks[:, index])).any()
         ),
         mrr=float(_mean_reciprocal(ranks).mean()),
         saved=float(

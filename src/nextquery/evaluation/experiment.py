@@ -78,7 +78,7 @@ class ExperimentRun:
             exports=frozenset(settings.exports),
         )
         labels, config = settings.boundary_labels, settings.learning_curve_config
-        # What these files are recognised by; a missing one is refused before the first step.
+        # A missing file is refused before the first step.
         self._labels = None if labels is None else file_identity("boundary_labels", labels)
         self._curve_config = None if config is None else config_identity(config)
         self._begun: list[Finish[ScenarioResult]] = []
@@ -214,7 +214,7 @@ def run_experiment(
     encoder, encoded = None, list[str]()
     if settings.encoder:
         encoder = import_encoder(settings.encoder)
-        # It is asked once, before any work, and recognised by the vectors of some frequent words.
+        # It is asked once, before any work: the vectors of some frequent words identify it.
         encoded = encoder_identity(settings.encoder, encoder, data.words()[:50] or ["word"])
     folds = _fold_models(data, out, models, settings)
     basis = _basis(data, {**models, **features}, folds, settings, encoded)

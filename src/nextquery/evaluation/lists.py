@@ -253,7 +253,6 @@ def run_generation(
     groups = {"all": known | True, "known_anchor": known, "unknown_anchor": ~known}
     systems = {}
     for name, suggester in suggesters.items():
-        steps.begin("generation")
         before = _refused(suggester)
         lists = suggest_all(suggester, [case.context for case in cases], steps.track(name))
         refused = _refused(suggester) - before

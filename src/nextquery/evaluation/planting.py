@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from nextquery.artifacts import publish
 from nextquery.errors import InputError
 from nextquery.evaluation.settings import PlantingSettings
-from nextquery.evaluation.systems import write_counts, write_searches
+from nextquery.evaluation.systems import write_copy
 from nextquery.logs.data_folder import PreparedData
 from nextquery.suggesters.base import Suggester
 
@@ -28,23 +27,13 @@ def write_planted(
     data: PreparedData, out: Path, sessions: Sequence[PlantedSession], min_users: int
 ) -> PreparedData:
     """Publish the folder `out`: that of `data` with the sessions, under a K of `min_users`."""
-    manifest = data.artifact.manifest
-    background = data.search_rows("background").collect()
-    rows = pl.concat([background, _rows(background, sessions)]) if sessions else background
-    counts = dict(manifest["counts"])
-    settings = {**manifest["settings"], "min_users": min_users}
-    entries = {"counts": counts, "settings": settings}
-    with publish(out, "data", entries) as folder:
-        for split in data.splits:
-            searches = rows if split == "background" else data.search_rows(split).collect()
-            inside = write_searches(searches, folder, split, data.counts_single_searches)
-            for name, number in (
-                ("sessions", inside["session"].n_unique()),
-                ("queries", len(inside)),
-            ):
-                counts[name] = {**counts.get(name, {}), split: number}
-        write_counts(rows, data, folder, min_users, data.counts("clicks"))
-    return PreparedData(out)
+
+    def with_planted(split: str, rows: pl.DataFrame) -> pl.DataFrame:
+        if split != "background" or not sessions:
+            return rows
+        return pl.concat([rows, _rows(rows, sessions)])
+
+    return write_copy(data, out, with_planted, min_users, data.counts("clicks"))
 
 
 def _rows(background: pl.DataFrame, sessions: Sequence[PlantedSession]) -> pl.DataFrame:

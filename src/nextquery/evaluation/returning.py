@@ -222,26 +222,24 @@ class _Cases:
 
     def group(self, lists: Texts) -> GroupQuality:
         """The same with how often there is a group and how precise it is."""
-        sizes = np.array([len(texts) for texts in lists], dtype=np.float64)
-        hits = np.array([w in texts for texts, w in zip(lists, self._wanted, strict=True)])
+        hits, sizes = self._hits(lists)
         has = (sizes > 0).astype(np.float64)
-        values = hits.astype(np.float64)
         return GroupQuality(
             self.quality(lists),
             shown=self._mean(has),
-            precision=estimate(values, sizes, self._users) if has.any() else None,
-            precision_when_shown=estimate(values, has, self._users) if has.any() else None,
+            precision=estimate(hits, sizes, self._users) if has.any() else None,
+            precision_when_shown=estimate(hits, has, self._users) if has.any() else None,
         )
+
+    def _hits(self, lists: Texts) -> tuple[Floats, Floats]:
+        """Whether each list has the next query, and the length of each."""
+        pairs = zip(lists, self._wanted, strict=True)
+        hits = np.array([wanted in texts for texts, wanted in pairs], dtype=np.float64)
+        return hits, np.array([len(texts) for texts in lists], dtype=np.float64)
 
     def precision_ratio(self, lists: Texts, other_lists: Texts) -> Estimate | None:
         """The precision of lists over that of other lists, users resampled together."""
-        (hits, sizes), (other_hits, other_sizes) = (
-            (
-                np.array([w in row for row, w in zip(rows, self._wanted, strict=True)], float),
-                np.array([len(row) for row in rows], dtype=np.float64),
-            )
-            for rows in (lists, other_lists)
-        )
+        (hits, sizes), (other_hits, other_sizes) = self._hits(lists), self._hits(other_lists)
         if not sizes.any() or not other_hits.any():
             return None
         drawn, columns = _resampled(self._users, hits, sizes, other_hits, other_sizes)
@@ -259,8 +257,8 @@ class _Cases:
 def estimate(values: Floats, sizes: Floats, users: Integers) -> Estimate:
     """sum(values) / sum(sizes) with the 95% interval of resampled users.
 
-    >>> found = estimate(np.array([1.0, 0, 1, 0]), np.ones(4), np.array([0, 0, 1, 1]))
-    >>> found.value, found.low, found.high
+    >>> share = estimate(np.array([1.0, 0, 1, 0]), np.ones(4), np.array([0, 0, 1, 1]))
+    >>> share.value, share.low, share.high
     (0.5, 0.5, 0.5)
     """
     drawn, (sums, totals) = _resampled(users, values, sizes)

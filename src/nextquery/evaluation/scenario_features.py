@@ -86,7 +86,7 @@ def read_earlier_queries(data: PreparedData, limit: int) -> EarlierQueries:
 def _earlier_of_user(
     sessions: list[tuple[int, Any, Any, list[str]]], limit: int
 ) -> dict[int, tuple[str, ...]]:
-    """By session; the given ones are (session, start, end, queries) in the order of their starts.
+    """By session; `sessions` are (session, start, end, queries) in the order of their starts.
 
     Sessions may overlap, as those of a log that names its sessions itself.
     """

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nextquery.artifacts import write_text
 from nextquery.errors import InputError
 from nextquery.evaluation.comparison import (
     ADJ,
@@ -37,10 +38,10 @@ from nextquery.evaluation.scenarios import Noise, Rules
 from nextquery.evaluation.steps import OPTIONAL, Finish, Steps, finished
 from nextquery.evaluation.systems import RESERVED, Systems
 from nextquery.evaluation.trec import (
+    PRIVATE,
     Run,
     read_run,
     write_cases,
-    write_notice,
     write_qrels,
     write_ranks,
     write_run,
@@ -147,8 +148,8 @@ def read_user_groups(files: Mapping[str, Path]) -> dict[str, frozenset[str]]:
     >>> with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
     ...     _ = file.write("ann\\nbob\\n")
     ...     file.flush()
-    ...     found = read_user_groups({"staff": Path(file.name)})
-    >>> found["staff"] == {str(pseudonym("ann")), str(pseudonym("bob"))}
+    ...     groups = read_user_groups({"staff": Path(file.name)})
+    >>> groups["staff"] == {str(pseudonym("ann")), str(pseudonym("bob"))}
     True
     """
     groups = {}
@@ -372,11 +373,7 @@ def begin_scenario(
             }
         return replace(
             facts,
-            systems=measured["test"].systems,
-            comparisons=measured["test"].comparisons,
-            by_session_length=measured["test"].by_session_length,
-            by_last_click=measured["test"].by_last_click,
-            by_user_group=measured["test"].by_user_group,
+            **vars(measured["test"]),
             unseen_users=measured.get(UNSEEN_USERS),
             rankers={
                 system.key: RankerFacts(
@@ -536,7 +533,7 @@ def _export(
     A learnt system's run orders candidates by the mean score of its seeds.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    write_notice(folder)
+    write_text(folder / "README.txt", PRIVATE)
     cases = parts["test"].cases
     write_qrels(folder / f"{scenario}.qrels", cases)
     write_cases(folder / f"{scenario}.cases.ndjson", cases)

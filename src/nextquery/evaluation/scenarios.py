@@ -130,29 +130,12 @@ def next_query_cases(
     sessions: Iterable[Session], backgrounds: Backgrounds, rules: Rules
 ) -> CaseSet:
     """Sessions with a known anchor, enough followers and the target among the candidates."""
-    pairs = ((session, backgrounds.of(session.user)) for session in sessions)
-    possible = (
-        _follower_case(session, session.queries[-2], background, rules.min_followers)
-        for session, background in pairs
-        if session.queries[-2] in background
-    )
-    return CaseSet(tuple(case for case in possible if case is not None))
+    return _follower_cases(sessions, backgrounds, rules, known=True)
 
 
 def long_tail_cases(sessions: Iterable[Session], backgrounds: Backgrounds, rules: Rules) -> CaseSet:
     """Sessions with an unknown anchor whose known beginning has followers."""
-    pairs = ((session, backgrounds.of(session.user)) for session in sessions)
-    possible = (
-        _follower_case(
-            session,
-            background.known_beginning(session.queries[-2]),
-            background,
-            rules.min_followers,
-        )
-        for session, background in pairs
-        if session.queries[-2] not in background
-    )
-    return CaseSet(tuple(case for case in possible if case is not None))
+    return _follower_cases(sessions, backgrounds, rules, known=False)
 
 
 def robust_cases(sessions: Iterable[Session], backgrounds: Backgrounds, rules: Rules) -> CaseSet:
@@ -173,10 +156,8 @@ def every_context_cases(
     pool = DistractorPool(sessions)
     cases = []
     for session in sessions:
-        *context, target = session.queries
         distractors = pool.draw(session, CANDIDATES - 1, rules.seed)
-        background = backgrounds.of(session.user)
-        cases.append(_case(session, tuple(context), (target, *distractors), background))
+        cases.append(_case(session, distractors, backgrounds.of(session.user)))
     return CaseSet(tuple(cases))
 
 
@@ -189,31 +170,38 @@ SCENARIOS: dict[str, Scenario] = {
 """Every scenario by name; a further one is one more function and one more row here."""
 
 
-def _follower_case(
-    session: Session, anchor: str, background: BackgroundCounts, min_followers: int
-) -> RankingCase | None:
-    followers = background.followers(anchor)
-    if len(followers) < min_followers or session.queries[-1] not in followers:
-        return None
-    candidates = background.candidates(anchor)
-    if session.queries[-1] not in candidates:
-        return None
-    *context, target = session.queries
-    distractors = [text for text in candidates if text != target]
-    return _case(session, tuple(context), (target, *distractors), background)
+def _follower_cases(
+    sessions: Iterable[Session], backgrounds: Backgrounds, rules: Rules, *, known: bool
+) -> CaseSet:
+    """The cases of sessions whose anchor is known, or of those whose anchor is not."""
+    cases = []
+    for session in sessions:
+        background = backgrounds.of(session.user)
+        *_, last, target = session.queries
+        if (last in background) != known:
+            continue
+        anchor = background.known_beginning(last)
+        if len(background.followers(anchor)) >= rules.min_followers:
+            candidates = background.candidates(anchor)
+            if target in candidates:
+                distractors = [text for text in candidates if text != target]
+                cases.append(_case(session, distractors, background))
+    return CaseSet(tuple(cases))
 
 
 def _case(
-    session: Session, context: tuple[str, ...], texts: tuple[str, ...], background: BackgroundCounts
+    session: Session, distractors: Sequence[str], background: BackgroundCounts
 ) -> RankingCase:
-    """A case whose candidates are `texts`, the true next query first, in canonical order."""
+    """A case whose candidates are the true next query and `distractors`, in canonical order."""
+    *context, target = session.queries
+    texts = (target, *distractors)
     ordered = canonical_order(texts, [background.frequency(text) for text in texts])
     return RankingCase(
         session=session.id,
-        context=context,
+        context=tuple(context),
         anchor=background.known_beginning(context[-1]),
         candidates=ordered,
-        target=ordered.index(texts[0]),
+        target=ordered.index(target),
         length=len(session.queries),
         user=session.user,
     )

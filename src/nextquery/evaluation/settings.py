@@ -7,13 +7,7 @@ from pathlib import Path
 from nextquery.errors import InputError
 from nextquery.settings import TUNING, check_limits, setting
 
-VISITORS = ("known", "new", "both")
-NEW_VISITOR_CASES = ("test", "all")
-RANKER_POSITIONS = ("last", "every")
 EXPORTS = ("seeds", "learning")
-MOST_EARLIER_QUERIES = 10
-HIGHEST_SEED = 2**32 - 1
-"""The projections take 32-bit seeds only."""
 
 
 @dataclass(frozen=True)
@@ -30,21 +24,21 @@ class ExperimentSettings:
     """Only sessions whose anchor has at least this many known next queries."""
     seeds: int = setting(5, least=1)
     """Rankers trained for each learnt system; their mean is reported."""
-    seed: int = setting(0, least=0, most=HIGHEST_SEED)
+    seed: int = setting(0, least=0, most=2**32 - 1)  # the projections take 32-bit seeds only
     """Seed of everything that is drawn at random: noise, distractors, samples, projections."""
     ranker_cases: int | None = setting(None, least=1, panel=TUNING)
     """Most training (and validation) cases that rankers learn from; all by default."""
-    ranker_positions: str = setting("last", choices=RANKER_POSITIONS)
+    ranker_positions: str = setting("last", choices=("last", "every"))
     """Rankers learn from the last query of a session, as in the paper, or from every next query:
     last or every. Test cases are last queries in both."""
-    visitors: str = setting("both", choices=VISITORS)
+    visitors: str = setting("both", choices=("known", "new", "both"))
     """Whose sessions are tested: known (the paper's rule), new (the case's own user is not counted)
     or both."""
-    new_visitor_cases: str = setting("test", choices=NEW_VISITOR_CASES)
+    new_visitor_cases: str = setting("test", choices=("test", "all"))
     """Sessions of new visitors: test (of the test split) or all (of all splits)."""
     test_users: int | None = setting(None, least=1, panel=TUNING)
     """Test only cases of this many users, drawn at random; of all users by default."""
-    earlier_queries: int = setting(0, least=0, most=MOST_EARLIER_QUERIES)
+    earlier_queries: int = setting(0, least=0, most=10)
     """Also rank with this many of the user's last queries from earlier sessions put before the
     context; for known visitors."""
     encoder: str | None = None
@@ -84,12 +78,10 @@ class ExperimentSettings:
         from nextquery.evaluation.scenarios import SCENARIOS
 
         object.__setattr__(self, "scenarios", self.scenarios or tuple(SCENARIOS))
-        unknown = set(self.scenarios) - set(SCENARIOS)
-        if unknown:
-            raise InputError(f"`scenarios` {min(unknown)!r}: must be one of {', '.join(SCENARIOS)}")
-        unknown = set(self.exports) - set(EXPORTS)
-        if unknown:
-            raise InputError(f"`exports` {min(unknown)!r}: must be one of {', '.join(EXPORTS)}")
+        for name, allowed in (("scenarios", tuple(SCENARIOS)), ("exports", EXPORTS)):
+            unknown = set(getattr(self, name)) - set(allowed)
+            if unknown:
+                raise InputError(f"`{name}` {min(unknown)!r}: must be one of {', '.join(allowed)}")
         for name in self.runs:
             self._check_run(name, tuple(SCENARIOS))
         check_limits(self)

@@ -121,7 +121,7 @@ class Finish(Generic[T]):
 
 
 def finished(result: T) -> Finish[T]:
-    """What is there already."""
+    """A step whose result is there already."""
     return Finish(lambda: result, lambda: True)
 
 
@@ -162,7 +162,7 @@ class StepStore:
         if kept is not None:
             self.reused.append(name)
             return finished(kept)
-        self.seconds[name] = 0.0  # in its place: steps begin in one order, and end in any
+        self.seconds[name] = 0.0  # now: steps begin in one order, and end in any
         began = time.process_time()
         second = start()
         spent = time.process_time() - began

@@ -40,55 +40,56 @@ KeepUser = Callable[[str], bool]
 def write_user_subset(
     data: PreparedData, out: Path, keep: KeepUser, splits: Collection[str]
 ) -> PreparedData:
-    """Publish the folder `out` with only the users kept in `splits`; other splits stay whole.
+    """Publish the folder `out` with only the users kept in `splits`; other splits stay whole."""
 
-    The background is one of `splits`: its counts are made anew.
+    def kept(split: str, rows: pl.DataFrame) -> pl.DataFrame:
+        if split not in splits:
+            return rows
+        users = [user for user in rows["user"].unique().to_list() if keep(user)]
+        return rows.filter(pl.col("user").is_in(users))
+
+    return write_copy(data, out, kept, data.min_users, data.counts("clicks").head(0))
+
+
+def write_copy(
+    data: PreparedData,
+    out: Path,
+    change: Callable[[str, pl.DataFrame], pl.DataFrame],
+    min_users: int,
+    clicks: pl.LazyFrame,
+) -> PreparedData:
+    """Publish the folder `out`: that of `data` with the searches of each split changed.
+
+    Counts and vocabulary are made anew of the background, under a K of `min_users`; of `clicks`
+    those of known queries are kept.
     """
     manifest = data.artifact.manifest
     sessions: dict[str, int] = {}
     queries: dict[str, int] = {}
     entries = {
         "counts": {**manifest["counts"], "sessions": sessions, "queries": queries},
-        "settings": manifest["settings"],
+        "settings": {**manifest["settings"], "min_users": min_users},
     }
     with publish(out, "data", entries) as folder:
         for split in data.splits:
-            rows = data.search_rows(split).collect()
-            if split in splits:
-                users = [user for user in rows["user"].unique().to_list() if keep(user)]
-                rows = rows.filter(pl.col("user").is_in(users))
-            inside = write_searches(rows, folder, split, data.counts_single_searches)
+            rows = change(split, data.search_rows(split).collect())
+            inside = rows
+            if data.counts_single_searches:
+                alone = pl.len().over("session") == 1
+                _write(rows.filter(alone), folder / SINGLE_SEARCHES / split / "part-00000.parquet")
+                inside = rows.filter(~alone)
+            _write(inside, folder / "sessions" / split / "part-00000.parquet")
             sessions[split], queries[split] = inside["session"].n_unique(), len(inside)
             if split == "background":
-                write_counts(rows, data, folder, data.min_users, data.counts("clicks").head(0))
+                tables = count_tables(rows, min_users)
+        known = tables["queries"].lazy().select("query")
+        tables["clicks"] = clicks.join(known, on="query", how="semi").collect()
+        for name, table in tables.items():
+            _write(table, folder / "counts" / f"{name}.parquet")
+        words = tables["words"]["word"].to_list()
+        limit = int(manifest["settings"].get("vocabulary_size", len(words)))
+        write_text(folder / "vocabulary.txt", "".join(f"{word}\n" for word in words[:limit]))
     return PreparedData(out)
-
-
-def write_searches(rows: pl.DataFrame, folder: Path, split: str, single: bool) -> pl.DataFrame:
-    """Write the searches of a split into a data folder; returns those of its sessions.
-
-    `single`: whether the folder has sessions of one query, in a folder of their own.
-    """
-    alone = pl.len().over("session") == 1 if single else pl.lit(value=False)
-    inside = rows.filter(~alone)
-    _write(inside, folder / "sessions" / split / "part-00000.parquet")
-    if single:
-        _write(rows.filter(alone), folder / SINGLE_SEARCHES / split / "part-00000.parquet")
-    return inside
-
-
-def write_counts(
-    rows: pl.DataFrame, data: PreparedData, folder: Path, min_users: int, clicks: pl.LazyFrame
-) -> None:
-    """Write the counts of background rows and their vocabulary; of the clicks known queries'."""
-    tables = count_tables(rows, min_users)
-    known = tables["queries"].lazy().select("query")
-    tables["clicks"] = clicks.join(known, on="query", how="semi").collect()
-    for name, table in tables.items():
-        _write(table, folder / "counts" / f"{name}.parquet")
-    limit = int(data.artifact.manifest["settings"].get("vocabulary_size", len(tables["words"])))
-    words = tables["words"]["word"].head(limit).to_list()
-    write_text(folder / "vocabulary.txt", "".join(f"{word}\n" for word in words))
 
 
 def count_tables(rows: pl.DataFrame, min_users: int) -> dict[str, pl.DataFrame]:
@@ -329,7 +330,7 @@ def import_scorers(setting: str, name: str) -> dict[str, Scorer]:
 
 
 def identity(source: SystemSource) -> Any:
-    """What a system is recognised by when an experiment resumes; None: it cannot be.
+    """What identifies a system when an experiment resumes; None: nothing does.
 
     Of model folders their files' checksums; of an object its text `identity`, if it has one.
     """
@@ -341,7 +342,7 @@ def identity(source: SystemSource) -> Any:
 
 
 def file_identity(setting: str, file: Path) -> str:
-    """What a file is recognised by: its SHA-256."""
+    """What identifies a file: its SHA-256."""
     try:
         check_plain_file(file)
         return sha256(file)
@@ -392,7 +393,8 @@ def train_on_users(
         return out
     part = write_user_subset(data, out.with_name(f"{out.name}.data"), keep, splits)
     with processes("auto") as group:
-        outcome = train(part, out, chosen, group, resume=folder_of_run(out).is_dir(), say=_quiet)
+        resume = folder_of_run(out).is_dir()
+        outcome = train(part, out, chosen, group, resume=resume, say=lambda _: None)
     if outcome.signal:
         raise TrainingError(f"{out}: training was stopped; the same command resumes it")
     shutil.rmtree(part.path)
@@ -401,7 +403,7 @@ def train_on_users(
 
 
 def config_identity(config: str) -> Any:
-    """What a config is recognised by: its values, and the content of the files that it names."""
+    """What identifies a config: its values, and the content of the files that it names."""
     return _config_identity(load_config(RunConfig, config))
 
 
@@ -411,10 +413,6 @@ def _config_identity(config: RunConfig) -> Any:
         config.model_dump(mode="json"),
         file_identity("config", Path(vectors)) if vectors else "",
     ]
-
-
-def _quiet(text: str) -> None:
-    """What is known before the first step; progress is shown by training itself."""
 
 
 def _read_marker(path: Path) -> str | None:

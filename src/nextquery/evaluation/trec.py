@@ -54,17 +54,11 @@ def write_cases(path: Path, cases: CaseSet) -> None:
 
     Sessions of single visitors: only the owner may read the file.
     """
-    objects = (
-        {
-            "topic": topic,
-            "context": case.context,
-            "candidates": case.candidates,
-            **({"earlier": case.earlier} if case.earlier else {}),
-        }
-        for topic, case in zip(topics(cases), cases.cases, strict=True)
-    )
     with replaced_file(path, mode=0o600) as stream:
-        for record in objects:
+        for topic, case in zip(topics(cases), cases.cases, strict=True):
+            record = {"topic": topic, "context": case.context, "candidates": case.candidates}
+            if case.earlier:
+                record["earlier"] = case.earlier
             line = json.dumps(record, ensure_ascii=False) + "\n"
             stream.write(line.encode("utf-8", "backslashreplace"))
 
@@ -73,11 +67,6 @@ PRIVATE = """The files *.cases.ndjson and *.ranks.parquet are about single visit
 Only their owner may read them (mode 0600). Do not publish them, and delete them when they are no
 longer needed. Runs and qrels name cases by number and have no text.
 """
-
-
-def write_notice(folder: Path) -> None:
-    """Say next to the files about single cases what they are."""
-    write_text(folder / "README.txt", PRIVATE)
 
 
 @dataclass(frozen=True)
@@ -114,8 +103,12 @@ class Run:
 
 def read_run(path: Path) -> Run:
     """Read a TREC run. As in `trec_eval`, the score counts and not the rank."""
+    try:
+        lines = read_plain_text(path).splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
     scores: dict[str, dict[int, float]] = {}
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(lines, start=1):
         fields = line.split()
         if not fields:
             continue
@@ -134,13 +127,6 @@ def read_run(path: Path) -> Run:
             raise InputError(f"{path}: line {number}: topic {topic} has {document} twice")
         scores[topic][candidate] = value
     return Run(path, scores)
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return read_plain_text(path).splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read ({error})") from None
 
 
 def write_ranks(path: Path, ranks: Mapping[str, SystemRanks]) -> None:

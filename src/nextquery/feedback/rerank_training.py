@@ -1,10 +1,10 @@
-"""Learning an order from what visitors took: LambdaMART on debiased takes.
+"""Learn an order from accepted suggestions: LambdaMART on debiased clicks.
 
-Each taken suggestion is a case: it should have stood above the others that were shown with it. A
-take far down counts for more, by how seldom its place is looked at (inverse propensity; Joachims,
+Each accepted suggestion is a case: it should have been above the others that were shown with it. A
+low position counts for more, by how seldom it is examined (inverse propensity; Joachims,
 Swaminathan and Schnabel 2017). Visitors are divided: the rates that a case sees are of other
-visitors, and a fifth of the visitors decides how many trees are kept. Published is only what orders
-the lists of the rest better than the base model does.
+visitors, and a fifth of the visitors decides how many trees are kept. A re-ranker is published only
+if it orders the lists of the rest better than the base model does.
 """
 
 import math
@@ -48,7 +48,7 @@ FOLDS = 5
 """The visitors of the last fold choose the number of trees, those before it check the gain."""
 SHAPE = TreeShape(leaves=7, rate=0.1, smallest_leaf=20)
 LARGEST_WEIGHT = 10.0
-"""A take counts for at most so much, however seldom its place is looked at."""
+"""The weight of an accepted suggestion is at most this, however seldom its position is examined."""
 
 
 @dataclass(frozen=True)
@@ -117,14 +117,14 @@ def make_reranker(
 def train_reranker(
     impressions: Sequence[Impression], model: str, settings: RerankSettings
 ) -> TrainedReranker:
-    """Learn the order of one model's suggestions; refused where too little was taken of them.
+    """Learn the order of one model's suggestions; refused where too few were accepted.
 
-    In an interleaved list its own suggestions count, in the order that they have there.
+    Of an interleaved list the model's suggestions count, in the order that they have there.
     """
-    own_impressions = [impression for impression in impressions if _positions_of(impression, model)]
+    of_model = [impression for impression in impressions if _positions_of(impression, model)]
     accepted = sum(
         position in impression.taken
-        for impression in own_impressions
+        for impression in of_model
         for position in _positions_of(impression, model)
     )
     if accepted < settings.min_taken:
@@ -144,7 +144,7 @@ def train_reranker(
         )
         for fold in range(FOLDS)
     ]
-    parts = [_cases(own_impressions, model, fold, rates[fold], bias) for fold in range(FOLDS)]
+    parts = [_cases(of_model, model, fold, rates[fold], bias) for fold in range(FOLDS)]
     taught = parts[: FOLDS - 2]
     training = RankedPart(
         CaseSet(tuple(case for part in taught for case in part.cases.cases)),
@@ -158,7 +158,7 @@ def train_reranker(
         rates=count_accepted(impressions, bias, settings.min_visitors),
         bias=bias,
         gain=_gain(parts[-2], trees),
-        impressions=len(own_impressions),
+        impressions=len(of_model),
         taken=accepted,
         importances=ranker.importances(),
     )
@@ -228,7 +228,7 @@ def _cases(
     rates: TakenRates,
     bias: PositionBias,
 ) -> RankedPart:
-    """One case per suggestion that a visitor of the fold took, with features and weight."""
+    """One case per suggestion that a visitor of the fold accepted, with features and weight."""
     cases, rows, weights = list[RankingCase](), list[NDArray[np.float64]](), list[float]()
     for impression in impressions:
         positions = _positions_of(impression, model)

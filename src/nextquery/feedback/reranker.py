@@ -30,12 +30,12 @@ from nextquery.suggesters.loading import load_artifact
 from nextquery.text.vectors import cosine, trigrams
 
 PRIOR = 10.0
-"""A rate is drawn towards the more general one by as many exposures."""
+"""A rate is drawn towards the more general one by this many exposures."""
 
 
 @dataclass(frozen=True)
 class TakenRates:
-    """Exposures and takes by fingerprint, in the order of fingerprints."""
+    """How often each fingerprint was examined and accepted, in the order of fingerprints."""
 
     keys: NDArray[np.uint64]
     exposures: NDArray[np.float64]
@@ -136,7 +136,7 @@ BASE = "base"
 POOL = 10
 """Number of the base model's suggestions that are ordered; more if more are requested."""
 TIE = 1e-9
-"""What each place in the base model's order costs, so that equals keep that order."""
+"""What each rank in the base model's order costs, so that equal scores keep that order."""
 
 
 class Reranker:

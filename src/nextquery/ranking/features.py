@@ -104,24 +104,22 @@ def baseline_features(cases: CaseSet, backgrounds: Backgrounds, qvmm: Floats) ->
     candidates = cases.texts
     counts = [backgrounds.of(case.user) for case in cases.cases]
     pairs = list(zip(cases.cases, counts, strict=True))
-    last = _spread(cases, [case.context[-1] if case.context else "" for case in cases.cases])
-    columns: dict[str, Floats] = {
-        "adj_count": _floats(
-            [b.followers(case.anchor).get(c, 0) for case, b in pairs for c in case.candidates]
-        ),
-        "anchor_frequency": _floats(
-            [b.frequency(case.anchor) for case, b in pairs for _ in case.candidates]
-        ),
-        "anchor_levenshtein": _edits(last, candidates),
-        "characters": _floats([len(text) for text in candidates]),
-        "words": _floats([len(text.split()) for text in candidates]),
-        "frequency": _floats([b.frequency(c) for case, b in pairs for c in case.candidates]),
-        **_similarities(cases),
-        "context_levenshtein": _context_edits(cases),
-        "qvmm": qvmm,
-    }
-    names = tuple(BASELINE_FEATURES)
-    return FeatureTable(names, np.column_stack([columns[name] for name in names]))
+    last = [
+        case.context[-1] if case.context else "" for case in cases.cases for _ in case.candidates
+    ]
+    recent = [case.context[::-1][:RECENT] for case in cases.cases]
+    columns: list[Any] = [  # in the order of the names
+        [b.followers(case.anchor).get(c, 0) for case, b in pairs for c in case.candidates],
+        [b.frequency(case.anchor) for case, b in pairs for _ in case.candidates],
+        _edits(last, candidates),
+        [len(text) for text in candidates],
+        [len(text.split()) for text in candidates],
+        [b.frequency(c) for case, b in pairs for c in case.candidates],
+        *trigram_cosines(cases, recent, RECENT),
+        _context_edits(cases),
+        qvmm,
+    ]
+    return FeatureTable(tuple(BASELINE_FEATURES), np.column_stack(columns))
 
 
 def authors_features(cases: CaseSet, suffix_counts: Floats) -> dict[str, Floats]:
@@ -156,13 +154,6 @@ def _sparse_rows(rows: Sequence[Mapping[str, float]]) -> Any:
     ends = np.cumsum([0, *map(len, rows)])
     shape = len(rows), max(len(columns), 1)
     return csr_array((values, np.array(indices, dtype=np.int64), ends), shape)
-
-
-def _similarities(cases: CaseSet) -> dict[str, Floats]:
-    """Cosine of character trigrams between each candidate and each recent query."""
-    recent = [case.context[::-1][:RECENT] for case in cases.cases]
-    columns = trigram_cosines(cases, recent, RECENT)
-    return {f"similarity_{back}": column for back, column in enumerate(columns, start=1)}
 
 
 def trigram_cosines(cases: CaseSet, recent: Sequence[Sequence[str]], columns: int) -> list[Floats]:
@@ -222,15 +213,6 @@ def _edits(left: Sequence[str], right: Sequence[str]) -> Floats:
     return process.cpdist(left, right, scorer=Levenshtein.distance).astype(np.float64)
 
 
-def _spread(cases: CaseSet, values: Sequence[str]) -> list[str]:
-    """One value per case becomes one per candidate."""
-    return [value for value, size in zip(values, cases.sizes, strict=True) for _ in range(size)]
-
-
-def _floats(values: Sequence[float]) -> Floats:
-    return np.array(values, dtype=np.float64)
-
-
 SEMANTIC_FEATURES = {
     "meaning_last": "cosine of the encoder's vectors of the candidate and the last query",
     "meaning_context": "the highest such cosine with an earlier query; that of the last if none",
@@ -254,8 +236,8 @@ class QueryVectors:
         >>> def encoder(texts):
         ...     return [[text.count("a"), text.count("b")] for text in texts]
         >>> case = RankingCase(1, ("bb", "a"), "a", ("aa", "b"), 0, 3)
-        >>> found = QueryVectors(encoder).columns(CaseSet((case,)))
-        >>> found["meaning_last"].tolist(), found["meaning_context"].tolist()
+        >>> columns = QueryVectors(encoder).columns(CaseSet((case,)))
+        >>> columns["meaning_last"].tolist(), columns["meaning_context"].tolist()
         ([1.0, 0.0], [0.0, 1.0])
         """
         self._encode(text for case in cases.cases for text in (*case.context, *case.candidates))
@@ -275,13 +257,9 @@ class QueryVectors:
 
     def _encode(self, texts: Iterable[str]) -> None:
         # By length: an encoder fills a batch up to its longest text.
-        new = sorted({text for text in texts if text not in self._vectors}, key=_length)
+        new = sorted(set(texts) - self._vectors.keys(), key=lambda text: (len(text), text))
         for start in range(0, len(new), _AT_A_TIME):
             batch = new[start : start + _AT_A_TIME]
             vectors = np.asarray(self._encoder(batch), dtype=np.float32)
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             self._vectors.update(zip(batch, vectors / np.maximum(lengths, 1e-12), strict=True))
-
-
-def _length(text: str) -> tuple[int, str]:
-    return len(text), text

@@ -97,31 +97,28 @@ class RankerData:
         self.names = training.features.names
         self.training = _dataset(training, smallest_leaf, None)
         self.validation = _dataset(validation, smallest_leaf, self.training)
-        self._chosen_by = validation
+        self.chosen_by = validation
         self.validation.construct()
-
-    def validation_mrr(self, scores: Floats) -> tuple[str, float, bool]:
-        """What chooses the number of trees, as LightGBM is told: a name, the value, the higher."""
-        return "mrr", mean_reciprocal_rank(self._chosen_by, scores), True
 
 
 def train_ranker(data: RankerData, shape: TreeShape, seed: int) -> Ranker:
     """Grow up to 500 trees and keep the number that orders the validation cases best."""
     booster = lightgbm.Booster(_parameters(shape, seed), data.training)
     booster.add_valid(data.validation, "validation")
+
+    def validation_mrr(scores: Floats, _: lightgbm.Dataset) -> tuple[str, float, bool]:
+        return "mrr", mean_reciprocal_rank(data.chosen_by, scores), True
+
     curve: list[float] = []
     best = 0
     while len(curve) < TREES and len(curve) - 1 - best < PATIENCE:
         booster.update()
-        [(_, _, reached, *_)] = booster.eval_valid(lambda scores, _: data.validation_mrr(scores))
+        [(_, _, reached, *_)] = booster.eval_valid(validation_mrr)
         curve.append(reached)
         best = best if reached <= curve[best] else len(curve) - 1
-    return Ranker(_without_data(booster, best + 1), data.names, shape, best + 1, curve[best])
-
-
-def _without_data(booster: lightgbm.Booster, trees: int) -> lightgbm.Booster:
-    """Its first trees alone, without what they were grown from."""
-    return lightgbm.Booster(model_str=booster.model_to_string(num_iteration=trees))
+    # The best trees alone, without what they were grown from.
+    kept = lightgbm.Booster(model_str=booster.model_to_string(num_iteration=best + 1))
+    return Ranker(kept, data.names, shape, best + 1, curve[best])
 
 
 def _parameters(shape: TreeShape, seed: int) -> dict[str, object]:

@@ -317,6 +317,7 @@ CREATE TABLE IF NOT EXISTS judgements (
     sequence INTEGER PRIMARY KEY AUTOINCREMENT, assessor INTEGER NOT NULL, item INTEGER NOT NULL,
     value TEXT, at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP);
 """
+_BROWSER = "SELECT browser FROM assessors WHERE number = ?"
 _CURRENT = """
 SELECT assessor, item, value FROM judgements
 WHERE sequence IN (SELECT MAX(sequence) FROM judgements GROUP BY assessor, item)
@@ -366,20 +367,15 @@ class JudgementStore:
     def assessor(self, token: str) -> int | None:
         """The assessor of a token, or None for a wrong one."""
         with self._connection() as connection:
-            row = connection.execute(
-                "SELECT number FROM assessors WHERE token = ?", (token,)
-            ).fetchone()
+            rows = connection.execute("SELECT number FROM assessors WHERE token = ?", (token,))
+            row = rows.fetchone()
         return None if row is None else int(row[0])
 
     def admits(self, assessor: int, browser: str | None) -> bool:
         """Whether the link is open in this browser: nobody else has judged with it yet."""
         with self._connection() as connection:
-            row = connection.execute(
-                "SELECT browser FROM assessors WHERE number = ?", (assessor,)
-            ).fetchone()
-        return bool(row) and (
-            row[0] is None or (browser is not None and row[0] == _digest(browser))
-        )
+            row = connection.execute(_BROWSER, (assessor,)).fetchone()
+        return bool(row) and row[0] in (None, _digest(browser) if browser is not None else None)
 
     def claim(self, assessor: int, browser: str) -> bool:
         """Bind the assessor to the first browser that judges; False for any other browser."""
@@ -389,21 +385,15 @@ class JudgementStore:
                 "UPDATE assessors SET browser = ? WHERE number = ? AND browser IS NULL",
                 (digest, assessor),
             )
-            row = connection.execute(
-                "SELECT browser FROM assessors WHERE number = ?", (assessor,)
-            ).fetchone()
+            row = connection.execute(_BROWSER, (assessor,)).fetchone()
         return bool(row and row[0] == digest)
 
     def release(self, assessor: int) -> None:
         """Let the assessor's link be opened in another browser; the judgements stay."""
-        if not 0 < assessor <= MOST_ASSESSORS:
+        if assessor not in self.assessors():
             raise InputError(f"`release` {assessor}: the study has no such assessor")
         with self._connection() as connection:
-            changed = connection.execute(
-                "UPDATE assessors SET browser = NULL WHERE number = ?", (assessor,)
-            )
-            if not changed.rowcount:
-                raise InputError(f"`release` {assessor}: the study has no such assessor")
+            connection.execute("UPDATE assessors SET browser = NULL WHERE number = ?", (assessor,))
 
     def judge(self, assessor: int, item: int, value: str | None) -> None:
         """Store a judgement, or with None take the current one back."""

@@ -20,14 +20,14 @@ Ratings = Sequence[Sequence[int]]
 """For each item the grades it got, in any order; items may have different numbers of grades."""
 
 
-def fleiss_kappa(ratings: Ratings, categories: int = 3) -> float | None:
-    """Fleiss' kappa for nominal grades `0..categories-1` (Fleiss 1971).
+def fleiss_kappa(ratings: Ratings) -> float | None:
+    """Fleiss' kappa of grades, whatever their order (Fleiss 1971).
 
     kappa = (P - P_e) / (1 - P_e), with P the mean share of agreeing pairs of assessors per item and
     P_e the sum of squared category shares. Items with fewer than two grades are left out. None
     where it is undefined: nothing to compare, or only one category was ever used.
     """
-    counts = _grade_counts(ratings, categories)
+    counts = _grade_counts(ratings)
     if not len(counts):
         return None
     totals = counts.sum(axis=1)
@@ -36,18 +36,18 @@ def fleiss_kappa(ratings: Ratings, categories: int = 3) -> float | None:
     return None if expected == 1 else float((agreeing - expected) / (1 - expected))
 
 
-def krippendorff_alpha(ratings: Ratings, categories: int = 3) -> float | None:
-    """Krippendorff's alpha for ordinal grades `0..categories-1` (Krippendorff 2011).
+def krippendorff_alpha(ratings: Ratings) -> float | None:
+    """Krippendorff's alpha of ordered grades (Krippendorff 2011).
 
     alpha = 1 - D_o / D_e over the coincidence matrix, with the ordinal difference
     (n_c/2 + n_between + n_k/2)^2 between grades c and k. None where it is undefined.
     """
-    counts = _grade_counts(ratings, categories)
+    counts = _grade_counts(ratings)
     if not len(counts):
         return None
     totals = counts.sum(axis=1, keepdims=True)
     pairs = counts[:, :, None] * counts[:, None, :]  # (items, grade, grade)
-    pairs -= counts[:, :, None] * np.eye(categories)
+    pairs -= counts[:, :, None] * np.eye(len(GRADES))
     coincidences = (pairs / (totals[:, :, None] - 1)).sum(axis=0)
     marginals = coincidences.sum(axis=1)
     middle = np.cumsum(marginals) - marginals / 2
@@ -59,13 +59,15 @@ def krippendorff_alpha(ratings: Ratings, categories: int = 3) -> float | None:
     return 1 - float(marginals.sum() - 1) * observed / expected
 
 
-def _grade_counts(ratings: Ratings, categories: int) -> NDArray[np.float64]:
+def _grade_counts(ratings: Ratings) -> NDArray[np.float64]:
     """How often each item got each grade: (items with two grades or more, categories)."""
-    rows = [np.bincount(grades, minlength=categories) for grades in ratings if len(grades) > 1]
-    return np.array(rows, dtype=np.float64).reshape(len(rows), categories)
+    rows = [np.bincount(grades, minlength=len(GRADES)) for grades in ratings if len(grades) > 1]
+    return np.array(rows, dtype=np.float64).reshape(len(rows), len(GRADES))
 
 
 RESAMPLES = 10_000
+SEED = 1
+"""Of permutations and resamples."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +81,10 @@ class Comparison:
     p_corrected: float
 
 
-def compare(gains: Mapping[str, NDArray[np.float64]], seed: int) -> tuple[Comparison, ...]:
+def compare(gains: Mapping[str, NDArray[np.float64]]) -> tuple[Comparison, ...]:
     """Every pair of models by a paired permutation test over queries, corrected after Holm."""
     pairs = list(combinations(gains, 2))
-    values = [_p_value(gains[a] - gains[b], seed) for a, b in pairs]
+    values = [_p_value(gains[a] - gains[b]) for a, b in pairs]
     corrected = holm(values)
     return tuple(
         Comparison(a, b, float(np.mean(gains[a] - gains[b])) if len(gains[a]) else 0.0, p, q)
@@ -90,7 +92,7 @@ def compare(gains: Mapping[str, NDArray[np.float64]], seed: int) -> tuple[Compar
     )
 
 
-def _p_value(differences: NDArray[np.float64], seed: int) -> float:
+def _p_value(differences: NDArray[np.float64]) -> float:
     if len(differences) < 2 or not differences.any():
         return 1.0
     test = stats.permutation_test(
@@ -98,7 +100,7 @@ def _p_value(differences: NDArray[np.float64], seed: int) -> float:
         np.mean,
         permutation_type="samples",
         n_resamples=RESAMPLES,
-        rng=np.random.default_rng(seed),
+        rng=np.random.default_rng(SEED),
     )
     return float(test.pvalue)
 
@@ -193,7 +195,7 @@ def evaluate_study(
 
 
 def evaluate(
-    pool: Pool, key: Key, judgements: Sequence[Judgement], topics: Sequence[int], seed: int = 1
+    pool: Pool, key: Key, judgements: Sequence[Judgement], topics: Sequence[int]
 ) -> GroupResults:
     """The results on some topics; models in the order of their gain, best first.
 
@@ -207,9 +209,7 @@ def evaluate(
     counts = {model: _counts(key, model, topics, grades) for model in key.given}
     gains = {model: _mean_by_query(_gains(key, counts[model]), query_of) for model in key.given}
     models = [
-        _model_results(
-            model, key, topics, _sum_by_query(counts[model], query_of), gains[model], seed
-        )
+        _model_results(model, key, topics, _sum_by_query(counts[model], query_of), gains[model])
         for model in key.given
     ]
     shown = {i.id for t in pool.topics if t.id in set(topics) for i in t.items}
@@ -217,7 +217,7 @@ def evaluate(
         tuple(topics),
         len(numbers),
         tuple(sorted(models, key=lambda model: (-model.gain, model.model))),
-        compare(gains, seed),
+        compare(gains),
         agreement({item: rated for item, rated in grades.items() if item in shown}),
     )
 
@@ -302,10 +302,9 @@ def _model_results(
     topics: Sequence[int],
     counts: NDArray[np.float64],
     gains: NDArray[np.float64],
-    seed: int,
 ) -> ModelResults:
     lists = [key.given[model].get(topic, ()) for topic in topics]
-    resampled = _resampled_shares(counts, seed)
+    resampled = _resampled_shares(counts)
     total = counts.sum(axis=0)
     shares = {name: _share(total, resampled, [grade]) for name, grade in GRADES.items()}
     return ModelResults(
@@ -325,12 +324,12 @@ def _share(total: NDArray[np.float64], resampled: NDArray[np.float64], grades: l
     return Share(float(total[grades].sum() / total.sum()) if total.any() else 0.0, low, high)
 
 
-def _resampled_shares(counts: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+def _resampled_shares(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """The shares of each grade when queries are drawn with replacement: (resamples, grades)."""
     counts = counts[counts.sum(axis=1) > 0]
     if not len(counts):
         return np.zeros((1, len(GRADES)))
-    draw = np.random.default_rng(seed)
+    draw = np.random.default_rng(SEED)
     weights = draw.multinomial(len(counts), np.full(len(counts), 1 / len(counts)), RESAMPLES)
     sums = weights @ counts
     return np.asarray(sums / sums.sum(axis=1, keepdims=True))
