@@ -126,6 +126,8 @@ def _features(folders: list[str], functions: list[str]) -> "dict[str, SystemSour
 
 def _with_ensembles(options: list[str]) -> "dict[str, SystemSource]":
     """Systems under study by name; an ensemble is several folders, and must be given a name."""
+    from nextquery.evaluation.systems import import_scorers
+
     systems: dict[str, SystemSource] = {}
     for option in options:
         name, _, source = option.partition("=")
@@ -133,7 +135,10 @@ def _with_ensembles(options: list[str]) -> "dict[str, SystemSource]":
         if "," in source:
             new = {name: tuple(map(Path, source.split(",")))}
         elif re.fullmatch(r"[\w.]+:\w+", source) and not Path(source).exists():
-            new = {name: _own_system(source)}
+            scorers = import_scorers("model", source)
+            if len(scorers) != 1:
+                raise InputError(f"--model {source}: must give one object with score, not several")
+            new = {name: next(iter(scorers.values()))}
         else:
             new = _named("model", [option])
         duplicates = sorted(systems.keys() & new.keys())
@@ -143,15 +148,6 @@ def _with_ensembles(options: list[str]) -> "dict[str, SystemSource]":
             )
         systems |= new
     return systems
-
-
-def _own_system(function: str) -> "SystemSource":
-    from nextquery.evaluation.systems import import_scorers
-
-    scorers = import_scorers("model", function)
-    if len(scorers) != 1:
-        raise InputError(f"--model {function}: must give one object with score, not several")
-    return next(iter(scorers.values()))
 
 
 def _run_files(options: list[str]) -> dict[str, tuple[Path, ...]]:

@@ -152,49 +152,35 @@ def _summary(out: Path, entries: Mapping[str, Any]) -> str:
     counts, settings = entries["counts"], entries["settings"]
     sessions = ", ".join(f"{name} {count:,}" for name, count in counts["sessions"].items())
     dropped = sum(counts["rows_dropped"].values())
-    return (
-        f"read as {settings['format']}: {settings['format_reason']}\n"
-        f"{counts['rows_read']:,} rows read, {counts['rows_rejected']:,} rejected, "
-        f"{dropped:,} dropped, {counts['users']:,} users\n"
-        f"{_left_out(counts)}"
-        f"{_sessions_cut(entries)}"
-        f"sessions: {sessions}\n"
-        f"{_single_searches(counts)}"
-        f"{_engine(settings)}"
-        f"written to {printable(out)}"
-    )
-
-
-def _single_searches(counts: Mapping[str, Any]) -> str:
-    """A line about sessions of one query, which count but are not sequences."""
     single = sum(counts["single_query_sessions"].values())
     searches = single + sum(counts["sessions"].values())
     share = single / searches if searches else 0.0
-    return f"single searches: {single:,} ({share:.0%} of all sessions), which count, too\n"
+    lines = [
+        f"read as {settings['format']}: {settings['format_reason']}",
+        f"{counts['rows_read']:,} rows read, {counts['rows_rejected']:,} rejected, "
+        f"{dropped:,} dropped, {counts['users']:,} users",
+        *(text.format(**counts[name]) for name, text in LEFT_OUT.items() if counts[name]["users"]),
+    ]
+    if cut := counts["sessions_cut"]:
+        lines.append(
+            f"{cut:,} sessions of more than {settings['max_session_queries']:,} queries were cut"
+        )
+    lines += [
+        f"sessions: {sessions}",
+        f"single searches: {single:,} ({share:.0%} of all sessions), which count, too",
+    ]
+    if reason := settings.get("engine_reason"):  # it was chosen for the user
+        lines.append(f"engine {settings['engine']}: {reason}")
+    return "\n".join([*lines, f"written to {printable(out)}"])
 
 
-def _left_out(counts: Mapping[str, Any]) -> str:
-    """Lines about visitors that do not count, or not with everything, if there are any."""
-    texts = {
-        "excluded": "{users:,} users excluded with {rows:,} rows",
-        "robots": "{users:,} likely bots left out with {rows:,} rows (--keep-robots keeps them)",
-        "limited": "{searches:,} searches of {users:,} users do not count: repeats of one day "
-        "(--max-user-repeats) or too large a share (--max-user-share)",
-    }
-    lines = [text.format(**counts[name]) for name, text in texts.items() if counts[name]["users"]]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _sessions_cut(entries: Mapping[str, Any]) -> str:
-    """A line about sessions that were too long, if there were any."""
-    cut, most = entries["counts"]["sessions_cut"], entries["settings"]["max_session_queries"]
-    return f"{cut:,} sessions of more than {most:,} queries were cut\n" if cut else ""
-
-
-def _engine(settings: Mapping[str, Any]) -> str:
-    """A line about the engine, if it was chosen for the user."""
-    reason = settings.get("engine_reason")
-    return f"engine {settings['engine']}: {reason}\n" if reason else ""
+LEFT_OUT = {
+    "excluded": "{users:,} users excluded with {rows:,} rows",
+    "robots": "{users:,} likely bots left out with {rows:,} rows (--keep-robots keeps them)",
+    "limited": "{searches:,} searches of {users:,} users do not count: repeats of one day "
+    "(--max-user-repeats) or too large a share (--max-user-share)",
+}
+"""What is said of visitors who do not count, or not with everything."""
 
 
 def init(

@@ -81,58 +81,35 @@ def rate_exceeded(wait: float) -> ProblemError:
     return ProblemError(429, "Rate limit exceeded.", headers)
 
 
-def document(status: int, detail: str, request_id: str) -> dict[str, Any]:
-    """The JSON form of a problem."""
-    return {
-        "title": TITLES.get(status, "The request failed"),
-        "status": status,
-        "detail": detail,
-        "request_id": request_id,
-    }
-
-
 def problem_response(
     status: int, detail: str, request_id: str, headers: Mapping[str, str]
 ) -> JSONResponse:
     """A problem as an HTTP response."""
-    body = document(status, detail, request_id)
+    title = TITLES.get(status, "The request failed")
+    body = {"title": title, "status": status, "detail": detail, "request_id": request_id}
     return JSONResponse(body, status, headers=dict(headers), media_type=MEDIA_TYPE)
 
 
 def install(app: FastAPI) -> None:
     """Answer every expected error as a problem."""
-    app.add_exception_handler(ProblemError, _on_problem)
-    app.add_exception_handler(RequestValidationError, _on_invalid)
-    app.add_exception_handler(HTTPException, _on_http)
-    app.add_exception_handler(Exception, _on_failure)
+    for kind in (ProblemError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, _on_error)
 
 
-def _request_id(request: Request) -> str:
-    return str(request.scope.get("request_id", ""))
-
-
-async def _on_problem(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, ProblemError)
-    return problem_response(error.status, error.detail, _request_id(request), error.headers)
-
-
-async def _on_invalid(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    # Names of fields only: a position inside the body, never the value found there.
-    field = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
-    detail = f"{field}: {first['msg']}"
-    return problem_response(422, detail, _request_id(request), {})
-
-
-async def _on_failure(request: Request, error: Exception) -> JSONResponse:
-    return problem_response(500, FAILED, _request_id(request), {})
-
-
-async def _on_http(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, HTTPException)
-    detail = TITLES.get(error.status_code, str(error.detail))
-    return problem_response(error.status_code, detail, _request_id(request), error.headers or {})
+async def _on_error(request: Request, error: Exception) -> JSONResponse:
+    status, detail = 500, FAILED
+    headers: Mapping[str, str] = {}
+    if isinstance(error, ProblemError):
+        status, detail, headers = error.status, error.detail, error.headers
+    elif isinstance(error, RequestValidationError):
+        first = error.errors()[0]
+        # Names of fields only: a position inside the body, never the value found there.
+        field = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
+        status, detail = 422, f"{field}: {first['msg']}"
+    elif isinstance(error, HTTPException):
+        status, headers = error.status_code, error.headers or {}
+        detail = TITLES.get(status, str(error.detail))
+    return problem_response(status, detail, str(request.scope.get("request_id", "")), headers)
 
 
 Query = Annotated[str, Field(max_length=MAX_QUERY_CHARACTERS)]
