@@ -58,12 +58,11 @@ def prepare(log: Any, out: str | Path, **settings: Any) -> PreparedData:
     if not isinstance(read_settings, ReadSettings):
         raise InputError(f"`read`: must be a ReadSettings, not {type(read_settings).__name__}")
     names = {field.name for field in fields(ReadSettings)}
-    read = {name: value for name, value in settings.items() if name in names}
-    rest = {name: value for name, value in settings.items() if name not in names}
-    unknown = rest.keys() - {field.name for field in fields(PrepareSettings)}
+    read = {name: settings.pop(name) for name in names & settings.keys()}
+    unknown = settings.keys() - {field.name for field in fields(PrepareSettings)}
     if unknown:
         raise InputError(f"prepare has no setting {min(unknown)!r}")
-    chosen = PrepareSettings(read=replace(read_settings, **read), **rest)
+    chosen = PrepareSettings(read=replace(read_settings, **read), **settings)
     with _as_files(log) as files:
         prepare_logs(files, Path(out), chosen)
     return PreparedData(Path(out))

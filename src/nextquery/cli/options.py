@@ -253,25 +253,17 @@ def _checked(parameter: Any, value: Any, where: str) -> Any:
     elif kind.annotation in (int, float):
         numbers = (int,) if kind.annotation is int else (int, float)
         allowed = "a whole number" if kind.annotation is int else "a number"
-        allowed += _range(parameter)
+        least, most = getattr(parameter, "min", None), getattr(parameter, "max", None)
+        if least is not None and most is not None:
+            allowed += f" from {least:,} to {most:,}"
+        elif least is not None:
+            allowed += f" of at least {least:,}"
+        elif most is not None:
+            allowed += f" of at most {most:,}"
         fits = isinstance(value, numbers) and not isinstance(value, bool)
-        fits = fits and _within(parameter, value)
+        fits = fits and (least is None or value >= least) and (most is None or value <= most)
     else:
         allowed, fits = "a string", isinstance(value, str)
     if not fits:
         raise ConfigError(f"{where}: must be {allowed} (given: {value!r})")
     return value
-
-
-def _range(parameter: Any) -> str:
-    least, most = getattr(parameter, "min", None), getattr(parameter, "max", None)
-    if least is None and most is None:
-        return ""
-    if most is None:
-        return f" of at least {least:,}"
-    return f" from {least:,} to {most:,}" if least is not None else f" of at most {most:,}"
-
-
-def _within(parameter: Any, value: float) -> bool:
-    least, most = getattr(parameter, "min", None), getattr(parameter, "max", None)
-    return (least is None or value >= least) and (most is None or value <= most)

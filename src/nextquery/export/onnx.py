@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +190,6 @@ HIDDEN = "<hidden>"
 LARGEST_DIFFERENCE = 1e-2
 """Of two log-likelihoods of a query, in natural logarithms: ten times what 32 bits ever cost."""
 _CHECKED_QUERIES = 60
-_PACKAGE = "nextquery.export"
 _COPYING = """
 With copying, `{decoder}` also takes the words of the session that it may point at, the same for all
 prefixes: `source_states` (sources, {state_size}), the `word_states` of every word that was read;
@@ -325,7 +323,7 @@ def _readme(facts: dict[str, Any], guard: Guard, difference: float) -> str:
 
 
 def _template(name: str) -> str:
-    return (resources.files(_PACKAGE) / name).read_text("utf-8")
+    return Path(__file__).with_name(name).read_text("utf-8")
 
 
 def _write(path: Path, text: str) -> None:

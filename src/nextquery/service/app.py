@@ -76,7 +76,7 @@ class Gateway:
             return
         scope["request_id"] = secrets.token_hex(8)
         scope["arrived"] = time.perf_counter()
-        recorded_send = _RecordingSend(send, scope["request_id"], self._draining)
+        recorded_send = _RecordingSend(send, scope, self._draining)
         self._metrics.in_flight.inc()
         try:
             await self._serve(scope, receive, recorded_send)
@@ -127,9 +127,9 @@ class Gateway:
 class _RecordingSend:
     """A `send` that adds headers and remembers the status."""
 
-    def __init__(self, send: Send, request_id: str, draining: Callable[[], bool]) -> None:
+    def __init__(self, send: Send, scope: Scope, draining: Callable[[], bool]) -> None:
         self._send = send
-        self._request_id = request_id
+        self._scope = scope
         self._draining = draining
         self.status = CLIENT_LEFT
         self.started = False
@@ -139,7 +139,10 @@ class _RecordingSend:
             self.started = True
             self.status = message["status"]
             headers = [*message.get("headers", ()), *_HEADERS]
-            headers.append((b"x-request-id", self._request_id.encode()))
+            headers.append((b"x-request-id", self._scope["request_id"].encode()))
+            if "admin_since" in self._scope:
+                ms = (time.perf_counter() - self._scope["admin_since"]) * 1000
+                headers.append((b"server-timing", f"total;dur={ms:.2f}".encode()))
             if self._draining():
                 # Tells clients that keep connections open to go elsewhere before the end.
                 headers.append((b"connection", b"close"))
@@ -191,9 +194,7 @@ async def _refuse(
     detail: str,
     headers: dict[str, Any] | None = None,
 ) -> None:
-    response: Response = schemas.problem_response(
-        status, detail, scope["request_id"], headers or {}
-    )
+    response = schemas.problem_response(status, detail, scope["request_id"], headers or {})
     await response(scope, receive, send)
 
 
@@ -217,11 +218,11 @@ class AuthMiddleware:
         try:
             self._admit(scope, area)
             if self._is_admin(scope):
-                send = _with_server_timing(send)
+                # For admin keys only: response times could tell visitors what others have asked.
+                scope["admin_since"] = time.perf_counter()
             await self._app(scope, receive, send)
         except ProblemError as refusal:
-            details = refusal.status, refusal.detail, scope["request_id"], refusal.headers
-            await schemas.problem_response(*details)(scope, receive, send)
+            await _refuse(scope, receive, send, refusal.status, refusal.detail, refusal.headers)
         except ClientLeftError:
             self._service.metrics.cancelled.inc()
             await Response(status_code=CLIENT_LEFT)(scope, receive, send)
@@ -268,23 +269,6 @@ class AuthMiddleware:
             raise rate_exceeded(wait)
         if name is None and (len(keys) or area == "/admin"):
             raise invalid_key(header) if len(keys) else ProblemError(404, schemas.TITLES[404])
-
-
-def _with_server_timing(send: Send) -> Send:
-    """A `send` that adds the `Server-Timing` header.
-
-    For admin keys only: response times could tell visitors what others have asked.
-    """
-    begin = time.perf_counter()
-
-    async def timed(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            ms = (time.perf_counter() - begin) * 1000
-            timing = (b"server-timing", f"total;dur={ms:.2f}".encode())
-            message = {**message, "headers": [*message.get("headers", ()), timing]}
-        await send(message)
-
-    return timed
 
 
 JSON = b"application/json"
