@@ -31,8 +31,6 @@ from nextquery.suggesters.loading import count_model, load
 if TYPE_CHECKING:
     from nextquery.evaluation.results import ExperimentResults
 
-Paths = str | Path | Sequence[str | Path]
-
 
 def prepare(log: Any, out: str | Path, **settings: Any) -> PreparedData:
     """Turn a raw log into a data folder at `out` and open it.

@@ -168,9 +168,9 @@ def _opened(folder: Path, name: str) -> Any:
     )
 
 
-def _run(graph: Any, given: dict[str, NDArray[Any]]) -> Outputs:
+def _run(graph: Any, inputs: dict[str, NDArray[Any]]) -> Outputs:
     names = [output.name for output in graph.get_outputs()]
-    return dict(zip(names, graph.run(names, given), strict=True))
+    return dict(zip(names, graph.run(names, inputs), strict=True))
 
 
 def _log_probability(

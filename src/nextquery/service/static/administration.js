@@ -30,8 +30,8 @@ export function startAdministration({ form, query, key, block, answer, status },
     safely(async () => {
       const asked = new URLSearchParams([["query", query.value], ...context().map((text) => ["context", text])]);
       const said = await ask(`/admin/why?${asked}`);
-      const rows = Object.entries(said).map(([name, found]) =>
-        element("li", {}, element("strong", {}, name), ` ${verdict(found)}`));
+      const rows = Object.entries(said).map(([name, diagnosis]) =>
+        element("li", {}, element("strong", {}, name), ` ${verdict(diagnosis)}`));
       answer.replaceChildren(...rows);
     });
   });
@@ -45,9 +45,9 @@ export function startAdministration({ form, query, key, block, answer, status },
   }
 
   block.addEventListener("click", () => form.reportValidity() && blockText(query.value));
-  const place = form.closest("details");
-  const tell = () => onReady(place.open && key.value ? blockText : null);
-  place.addEventListener("toggle", tell);
+  const details = form.closest("details");
+  const tell = () => onReady(details.open && key.value ? blockText : null);
+  details.addEventListener("toggle", tell);
   key.addEventListener("change", tell);
 }
 
@@ -55,8 +55,8 @@ export function startAdministration({ form, query, key, block, answer, status },
 function verdict({ can_be_suggested: can, reason, rank, count, listed, min_users: least }) {
   const seen = count === null ? unseen(least) : `typed ${count === 1 ? "once" : `${count} times`}`;
   if (!can) return `cannot suggest it: ${reason} (${seen}).`;
-  const place = rank === null ? `not among the first ${listed}` : `at place ${rank}`;
-  return `can suggest it, here ${place} (${seen}).`;
+  const position = rank === null ? `not among the first ${listed}` : `at place ${rank}`;
+  return `can suggest it, here ${position} (${seen}).`;
 }
 
 /** Fewer people than K typed it: how many is not said, unless K is 1 and there is nobody. */

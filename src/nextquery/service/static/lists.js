@@ -7,51 +7,51 @@ const TAKE = "button[data-text]";
 
 export class Lists {
   /** `onTake(text, column, position)` receives the suggestion that a person chose. */
-  constructor(place, onTake) {
-    this.place = place;
+  constructor(root, onTake) {
+    this.root = root;
     this.onTake = onTake;
     /** `onBlock(text)`: while it is set, every suggestion has a button that blocks it. */
     this.onBlock = null;
     /** `onMeant(text)` receives the corrected text that a person chose. */
     this.onMeant = () => {};
-    place.addEventListener("keydown", (event) => this.#move(event));
-    place.addEventListener("pointerover", (event) => this.#mark(event.target));
-    place.addEventListener("focusin", (event) => this.#mark(event.target));
-    place.addEventListener("pointerleave", () => this.#mark(null));
+    root.addEventListener("keydown", (event) => this.#move(event));
+    root.addEventListener("pointerover", (event) => this.#mark(event.target));
+    root.addEventListener("focusin", (event) => this.#mark(event.target));
+    root.addEventListener("pointerleave", () => this.#mark(null));
   }
 
   /** Show columns of `{name, note, suggestions}`, or of `{name, problem}`. */
   show(columns) {
-    this.place.classList.toggle("several", columns.length > 1);
-    this.place.replaceChildren(...columns.map((column) => this.#column(column, columns.length > 1)));
+    this.root.classList.toggle("several", columns.length > 1);
+    this.root.replaceChildren(...columns.map((column) => this.#column(column, columns.length > 1)));
   }
 
   /** Say under each suggestion of a column the reason for its position; `reasons`: lines by text. */
   explain(index, reasons) {
-    for (const button of this.place.children[index]?.querySelectorAll(TAKE) ?? []) {
+    for (const button of this.root.children[index]?.querySelectorAll(TAKE) ?? []) {
       const said = reasons.get(button.dataset.text);
       if (said) button.append(...said.map((line) => element("span", { class: "why" }, line)));
     }
   }
 
   busy(waiting) {
-    this.place.classList.toggle("waiting", waiting);
-    this.place.setAttribute("aria-busy", String(waiting));
+    this.root.classList.toggle("waiting", waiting);
+    this.root.setAttribute("aria-busy", String(waiting));
   }
 
   /** Instead of lists: what is the matter, and a way to try again. */
   notice(problem, more, onRetry) {
     const retry = element("button", { type: "button", class: "retry", onclick: onRetry }, "Try again");
     const text = element("p", {}, element("strong", {}, problem), ` ${more}`);
-    const first = !this.place.querySelector(".notice");
-    this.place.classList.remove("several");
-    this.place.replaceChildren(element("div", { class: "notice" }, text, retry));
-    if (first) this.place.scrollIntoView({ block: "nearest" });
+    const first = !this.root.querySelector(".notice");
+    this.root.classList.remove("several");
+    this.root.replaceChildren(element("div", { class: "notice" }, text, retry));
+    if (first) this.root.scrollIntoView({ block: "nearest" });
   }
 
   /** Move the focus into the first list; says whether there is anything to focus. */
   focus() {
-    const first = this.place.querySelector(TAKE);
+    const first = this.root.querySelector(TAKE);
     first?.focus();
     return Boolean(first);
   }
@@ -126,7 +126,7 @@ export class Lists {
 
   #move(event) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    const buttons = [...this.place.querySelectorAll(TAKE)];
+    const buttons = [...this.root.querySelectorAll(TAKE)];
     const at = buttons.indexOf(document.activeElement);
     if (!step || at < 0) return;
     event.preventDefault();
@@ -137,7 +137,7 @@ export class Lists {
   /** Mark the suggestion under the pointer wherever other models make it too. */
   #mark(target) {
     const text = target?.closest?.("button")?.dataset.text;
-    for (const button of this.place.querySelectorAll(TAKE)) {
+    for (const button of this.root.querySelectorAll(TAKE)) {
       button.classList.toggle("same", text !== undefined && button.dataset.text === text);
     }
   }

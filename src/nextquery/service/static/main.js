@@ -157,8 +157,8 @@ async function askList(options) {
 
 /** Bars of the model that explains itself; they are an extra and may be missing. */
 async function askWeights(signal) {
-  const model = state.models.find((each) => each.explains && each === chosenModel())
-    ?? (comparing() && state.models.find((each) => each.explains));
+  const model = state.models.find((served) => served.explains && served === chosenModel())
+    ?? (comparing() && state.models.find((served) => served.explains));
   $("gates-note").hidden = true;
   if (!model || state.queries.length === 0) return;
   try {
@@ -175,7 +175,7 @@ async function askWeights(signal) {
 function showReasons(columns) {
   if (!$("why").checked) return;
   columns.forEach(({ name, suggestions = [] }, index) => {
-    const users = state.models.find((each) => each.name === name)?.min_users;
+    const users = state.models.find((served) => served.name === name)?.min_users;
     const said = suggestions.map((item) => [
       item.text,
       [reason(item.log_likelihood, item.log_prior), passed(item.source, users)],
