@@ -82,22 +82,19 @@ def join_words(text: str) -> str:
 @cache_short_texts(entries=16_384, longest=32)
 def _words(run: str) -> tuple[str, ...]:
     """The words of a run of letters; none of them breaks further by itself."""
-    parts = [part for script in _KATAKANA.findall(run) for part in _parser(run).parse(script)]
+    parser = _load(_language(run))
+    parts = [part for script in _KATAKANA.findall(run) for part in parser.parse(script)]
     if len(parts) <= 1:
         return (run,)
     return tuple(word for part in parts for word in _words(part))
 
 
-def _parser(run: str) -> Any:
+def _language(run: str) -> str:
+    """Han characters may be of simplified Chinese, of traditional, or of neither (`天気`)."""
     if _THAI_FOUND.search(run):
-        return _load("thai")
+        return "thai"
     if _KANA_FOUND.search(run):
-        return _load("japanese")
-    return _load(_language_of_han(run))
-
-
-def _language_of_han(run: str) -> str:
-    """Whose characters these are: of simplified Chinese, of traditional, or of neither (`天気`)."""
+        return "japanese"
     for language, encoding in (("simplified_chinese", "gb2312"), ("traditional_chinese", "big5")):
         with suppress(UnicodeEncodeError):
             run.encode(encoding)

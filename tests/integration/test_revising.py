@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 from nextquery.cli.main import app
 from nextquery.errors import ArtifactError, InputError, LogError
-from nextquery.logs.prepare import PrepareSettings, prepare
+from nextquery.logs.prepare import prepare
 from nextquery.logs.privacy import pseudonym
 from nextquery.logs.revise import forget, update
-from nextquery.logs.settings import ReadSettings
+from nextquery.logs.settings import PrepareSettings, ReadSettings
 from nextquery.logs.synthetic.log import write_log
 from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.loading import COUNT_MODELS, count_model

@@ -2,10 +2,9 @@
 
 An artifact is a folder with a `manifest.json` that names its kind, its settings, the versions that
 made it, and the size and SHA-256 of every file. It appears complete or not at all (`publishing`;
-single files: `single_files`),
-is read from one folder whatever is renamed meanwhile (`folder`), and is checked whenever it is
-opened (`verification`). Files are JSON, text, npy without objects, safetensors, Parquet and tries:
-nothing in a folder is ever unpickled. docs/reference/files.md says what the files mean.
+single files: `files`), is read from one folder whatever is renamed meanwhile (`folder`), and is
+checked whenever it is opened (`manifest`). Files are JSON, text, npy without objects, safetensors,
+Parquet and tries: nothing in a folder is ever unpickled. docs/reference/files.md says what the files mean.
 """
 
 from nextquery.artifacts.files import replaced_file, sha256, write_text

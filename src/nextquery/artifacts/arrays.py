@@ -2,8 +2,7 @@
 
 import mmap
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import marisa_trie
 import numpy as np
@@ -94,20 +93,15 @@ _BLOCK = 512
 def check_trie_file(content: bytes | memoryview) -> None:
     """Raise `ArtifactError` unless every lookup in the trie stays inside it and ends."""
     reader = _Reader(content)
-    _require(bytes(content[: len(_TRIE_HEADER)]) == _TRIE_HEADER, "does not begin as a trie")
+    require(bytes(content[: len(_TRIE_HEADER)]) == _TRIE_HEADER, "does not begin as a trie")
     _read_tree(reader, level=1)
-    _require(reader.position == len(content), "does not end where its trie ends")
+    require(reader.position == len(content), "does not end where its trie ends")
 
 
-@dataclass(frozen=True)
-class _Bits:
+class _Bits(NamedTuple):
     size: int
     ones: Numbers
     """The positions of the bits that are set."""
-
-    def before(self, positions: Numbers) -> Numbers:
-        """How many set bits come before each of `positions`."""
-        return np.searchsorted(self.ones, positions)
 
 
 class _Reader:
@@ -119,15 +113,15 @@ class _Reader:
 
     def number(self, width: int) -> int:
         content = bytes(self._content[self.position : self.position + width])
-        _require(len(content) == width, "is cut off")
+        require(len(content) == width, "is cut off")
         self.position += width
         return int.from_bytes(content, "little")
 
     def numbers(self, kind: str) -> Numbers:
         """A vector: its length in bytes, its items, and what fills it up to eight bytes."""
         length, width = self.number(8), np.dtype(kind).itemsize
-        _require(length <= len(self._content) - self.position, "is cut off")
-        _require(length % width == 0, "has a vector of broken items")
+        require(length <= len(self._content) - self.position, "is cut off")
+        require(length % width == 0, "has a vector of broken items")
         numbers = np.frombuffer(self._content, kind, length // width, self.position)
         self.position += length + -length % 8
         return numbers
@@ -136,11 +130,11 @@ class _Reader:
         """A vector of bits; each index must be there as asked for, and right."""
         units, size, count = self.numbers("<u8"), self.number(4), self.number(4)
         rank_index, zero_index, one_index = (self.numbers("<u4") for _ in range(3))
-        _require(len(units) == -(-size // 64), "has bits of another length than it says")
+        require(len(units) == -(-size // 64), "has bits of another length than it says")
         values = np.unpackbits(units.view(np.uint8), bitorder="little")
         ones_set = np.flatnonzero(values)
-        _require(len(ones_set) == count, "miscounts its bits")
-        _require(not count or int(ones_set[-1]) < size, "has bits after its last one")
+        require(len(ones_set) == count, "miscounts its bits")
+        require(not count or int(ones_set[-1]) < size, "has bits after its last one")
         empty = np.empty(0, np.uint32)
         expected_zeros = np.flatnonzero(values[:size] == 0) if zeros else empty
         for index, expected in (
@@ -148,20 +142,16 @@ class _Reader:
             (zero_index, np.append(expected_zeros[::_BLOCK], size) if zeros else empty),
             (one_index, np.append(ones_set[::_BLOCK], size) if ones else empty),
         ):
-            _require(np.array_equal(index, expected), "has an index that does not fit its bits")
+            require(np.array_equal(index, expected), "has an index that does not fit its bits")
         return _Bits(size, ones_set)
 
     def packed(self) -> Numbers:
         """Numbers of some bits each, packed without gaps."""
-        units, width, mask, size = (
-            self.numbers("<u8"),
-            self.number(4),
-            self.number(4),
-            self.number(8),
-        )
-        _require(width <= 32 and mask == (1 << width) - 1, "has packed numbers of no width")
+        units = self.numbers("<u8")
+        width, mask, size = self.number(4), self.number(4), self.number(8)
+        require(width <= 32 and mask == (1 << width) - 1, "has packed numbers of no width")
         needed = -(-size * width // 64) if width else min(size, 1)
-        _require(size <= len(self._content) * 8 and len(units) == needed, "has too few numbers")
+        require(size <= len(self._content) * 8 and len(units) == needed, "has too few numbers")
         if not width or not size:
             return np.zeros(size, np.uint64)
         bit_offsets = np.arange(size, dtype=np.uint64) * np.uint64(width)
@@ -183,16 +173,15 @@ def _rank_index(values: Numbers, size: int) -> Numbers:
     within = parts.reshape(blocks, 8).cumsum(axis=1)
     index = np.zeros((blocks + 1, 3), np.uint64)
     index[1:, 0] = within[:, 7].cumsum()
-    for part, (column, shift) in enumerate(
-        [(1, 0), (1, 7), (1, 15), (1, 23), (2, 0), (2, 9), (2, 18)]
-    ):
+    places = [(1, 0), (1, 7), (1, 15), (1, 23), (2, 0), (2, 9), (2, 18)]
+    for part, (column, shift) in enumerate(places):
         index[:-1, column] |= within[:, part] << np.uint64(shift)
     return index.ravel()
 
 
 def _read_tree(reader: _Reader, level: int) -> Numbers:
     """Read and check one tree and those below it; returns the length of each node's text."""
-    _require(level <= _DEEPEST, "is nested too deeply")
+    require(level <= _DEEPEST, "is nested too deeply")
     top = level == 1
     tree = reader.bits(ranks=True, zeros=top, ones=True)
     ends = reader.bits(ranks=top, zeros=False, ones=top)
@@ -200,16 +189,16 @@ def _read_tree(reader: _Reader, level: int) -> Numbers:
     bytes_, extras = reader.numbers("u1"), reader.packed()
     parents = _parents(tree)
     nodes = len(parents)
-    _require(linked.size == len(bytes_) == nodes, "has labels for other nodes than it has")
-    _require(ends.size == (nodes + 1 if top else 0), "has ends for other nodes than it has")
-    _require(not len(ends.ones) or ends.ones[-1] < nodes, "has an end after its last node")
-    _require(len(extras) == len(linked.ones), "has links for other nodes than it has")
+    require(linked.size == len(bytes_) == nodes, "has labels for other nodes than it has")
+    require(ends.size == (nodes + 1 if top else 0), "has ends for other nodes than it has")
+    require(not len(ends.ones) or ends.ones[-1] < nodes, "has an end after its last node")
+    require(len(extras) == len(linked.ones), "has links for other nodes than it has")
     links = bytes_[linked.ones] | extras.astype(np.int64) << 8
     lengths = np.ones(nodes, np.int64)
     lengths[linked.ones] = _linked_lengths(reader, links, level)
     _check_cache(reader.numbers("<u4"), parents, bytes_, linked.ones, links)
     first_level = int((parents[1:] == 0).sum())
-    _require(reader.number(4) == first_level, "miscounts the first level")
+    require(reader.number(4) == first_level, "miscounts the first level")
     reader.number(4)  # how it was built: no lookup asks for it
     return _path_lengths(parents, lengths)
 
@@ -217,12 +206,12 @@ def _read_tree(reader: _Reader, level: int) -> Numbers:
 def _parents(tree: _Bits) -> Numbers:
     """The parent of each node, which always comes before it; the root is its own."""
     nodes = len(tree.ones)
-    _require(nodes >= 1 and tree.size == 2 * nodes + 2, "has a tree that is none")
+    require(nodes >= 1 and tree.size == 2 * nodes + 2, "has a tree that is none")
     parents = tree.ones - np.arange(nodes) - 1
-    _require(int(tree.ones[0]) == 0 and int(tree.ones[-1]) < tree.size - 2, "has no root")
+    require(int(tree.ones[0]) == 0 and int(tree.ones[-1]) < tree.size - 2, "has no root")
     parents[0] = 0
     later = parents[1:]
-    _require(bool(((later >= 0) & (later < np.arange(1, nodes))).all()), "has a tree with a loop")
+    require(bool(((later >= 0) & (later < np.arange(1, nodes))).all()), "has a tree with a loop")
     return parents
 
 
@@ -232,18 +221,18 @@ def _linked_lengths(reader: _Reader, links: Numbers, level: int) -> Numbers:
     last = reader.bits(ranks=False, zeros=False, ones=False)
     if len(links) and not len(endings):
         lengths = _read_tree(reader, level + 1)
-        _require(bool(((links > 0) & (links < len(lengths))).all()), "has a link to no node")
+        require(bool(((links > 0) & (links < len(lengths))).all()), "has a link to no node")
         return lengths[links]
     if not len(links):
         return np.empty(0, np.int64)
-    _require(int(links.max()) < len(endings), "has a link after its endings")
+    require(int(links.max()) < len(endings), "has a link after its endings")
     if last.size:
         stops = last.ones
-        _require(last.size == len(endings), "has marks for other endings than it has")
+        require(last.size == len(endings), "has marks for other endings than it has")
     else:
         stops = np.flatnonzero(endings == 0) - 1
-        _require(bool(endings[links].all()), "has a link to an empty ending")
-    _require(len(stops) > 0 and int(stops[-1]) >= int(links.max()), "has an ending without an end")
+        require(bool(endings[links].all()), "has a link to an empty ending")
+    require(len(stops) > 0 and int(stops[-1]) >= int(links.max()), "has an ending without an end")
     return np.asarray(stops[np.searchsorted(stops, links)] - links + 1)
 
 
@@ -251,17 +240,17 @@ def _check_cache(
     cached: Numbers, parents: Numbers, bytes_: Numbers, linked: Numbers, links: Numbers
 ) -> None:
     """Each cached step must be a step of the tree with its own label."""
-    _require(len(cached) > 0 and len(cached) % 3 == 0, "has a broken cache")
+    require(len(cached) > 0 and len(cached) % 3 == 0, "has a broken cache")
     size = len(cached) // 3
-    _require(size & (size - 1) == 0, "has a cache of an odd size")
+    require(size & (size - 1) == 0, "has a cache of an odd size")
     rows = cached.reshape(-1, 3).astype(np.int64)
     unused = (rows[:, 0] == _NOTHING) & (rows[:, 1] == _NOTHING)
     parent, child, label = rows[~unused].T
     inside = bool(((child > 0) & (child < len(parents))).all())
-    _require(inside and np.array_equal(parents[child], parent), "has cached steps of no tree")
+    require(inside and np.array_equal(parents[child], parent), "has cached steps of no tree")
     expected = bytes_.astype(np.int64) | _NO_LINK << 8
     expected[linked] = links
-    _require(np.array_equal(expected[child], label), "has cached labels of other nodes")
+    require(np.array_equal(expected[child], label), "has cached labels of other nodes")
 
 
 def _path_lengths(parents: Numbers, lengths: Numbers) -> Numbers:
@@ -271,13 +260,8 @@ def _path_lengths(parents: Numbers, lengths: Numbers) -> Numbers:
     while back.any():
         total_lengths = np.minimum(total_lengths + total_lengths[back], _LONGEST_KEY + 1)
         back = back[back]
-    _require(int(total_lengths.max()) <= _LONGEST_KEY, "has keys without end")
+    require(int(total_lengths.max()) <= _LONGEST_KEY, "has keys without end")
     return total_lengths
-
-
-def _require(condition: bool, problem: str) -> None:
-    if not condition:
-        raise ArtifactError(problem)
 
 
 _SEPARATOR = b"\xff"
@@ -313,17 +297,13 @@ def _check(artifact: Artifact, name: str, record: int | None = None) -> None:
     except ArtifactError as error:
         raise ArtifactError(f"{name} {error}") from None
     for key in _mapped(artifact, name, marisa_trie.BinaryTrie()).iterkeys():
-        if not _is_text(key, record):
+        is_sound = True
+        if record is not None:
+            key, separator, value = key.partition(_SEPARATOR)
+            is_sound = bool(separator) and len(value) == record
+        try:
+            key.decode()
+        except UnicodeDecodeError:
+            is_sound = False
+        if not is_sound:
             raise ArtifactError(f"{name} has a key that is not text")
-
-
-def _is_text(key: bytes, record: int | None) -> bool:
-    if record is not None:
-        key, separator, value = key.partition(_SEPARATOR)
-        if not separator or len(value) != record:
-            return False
-    try:
-        key.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -18,7 +18,6 @@ from typing import BinaryIO
 
 _RENAME_EXCHANGE = 2
 """`RENAME_EXCHANGE` of Linux and `RENAME_SWAP` of macOS have the same value."""
-_CURRENT_FOLDER = -100
 _ORDINARY = re.compile(r"[\w./ @+=,~-]*")
 _NOT_POSSIBLE = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 """What a system or file system answers that cannot exchange two names."""
@@ -149,11 +148,8 @@ def plain_path(folder: Path, descriptor: int) -> Path:
     the same user can follow it.
     """
     descriptor_path = Path(f"/proc/{os.getpid()}/fd/{descriptor}")
-    return (
-        folder
-        if _ORDINARY.fullmatch(str(folder)) or not descriptor_path.is_dir()
-        else descriptor_path
-    )
+    is_ordinary = _ORDINARY.fullmatch(str(folder)) or not descriptor_path.is_dir()
+    return folder if is_ordinary else descriptor_path
 
 
 def exchange(first: Path, second: Path) -> bool:
@@ -163,8 +159,8 @@ def exchange(first: Path, second: Path) -> bool:
     if sys.platform == "darwin":
         failed = library.renamex_np(*names, _RENAME_EXCHANGE)
     elif hasattr(library, "renameat2"):
-        current = _CURRENT_FOLDER
-        failed = library.renameat2(current, names[0], current, names[1], _RENAME_EXCHANGE)
+        here = -100  # AT_FDCWD: names are relative to the current folder
+        failed = library.renameat2(here, names[0], here, names[1], _RENAME_EXCHANGE)
     else:
         return False
     if not failed:
@@ -184,8 +180,7 @@ _being_written: dict[Path, list[Path]] = {}
 def write_text(path: Path, text: str, *, mode: int = 0o666) -> None:
     """Write a file next to its target, flush it to the disk and rename it.
 
-    A lone surrogate (from a file name that is not text) is written
-    as JSON writes it.
+    A lone surrogate (from a file name that is not text) is written as JSON writes it.
     """
     with replaced_file(path, mode=mode) as stream:
         stream.write(text.encode("utf-8", "backslashreplace"))
@@ -219,7 +214,11 @@ def replaced_file(
             error.filename = str(path)
         raise
     finally:
-        _release(beside, lock)
+        if beside in _being_written:  # remove it, if it was not renamed
+            with contextlib.suppress(OSError):
+                beside.unlink(missing_ok=True)
+            os.close(lock)
+            _being_written.pop(beside, None)
         remove_empty(missing)
     sync(path.parent)
 
@@ -280,16 +279,6 @@ def _locked_file(path: Path, mode: int, missing: list[Path]) -> tuple[Path, int,
         _being_written.pop(beside)
         os.close(lock)
         os.close(descriptor)
-
-
-def _release(beside: Path, lock: int) -> None:
-    """Remove the file, if it was not renamed, and its lock."""
-    if beside not in _being_written:
-        return
-    with contextlib.suppress(OSError):
-        beside.unlink(missing_ok=True)
-    os.close(lock)
-    _being_written.pop(beside, None)
 
 
 def _clear_remains(path: Path) -> None:

@@ -176,7 +176,9 @@ def read_artifact(
         try:
             folder = OpenFolder(path)
         except ArtifactError:
-            if not _being_replaced(path):
+            # The name may be free only between two renames, where there is no atomic exchange.
+            stagings = remains(Path(os.path.realpath(path)))
+            if not any((staging / "old").is_dir() for staging in stagings):
                 raise
             time.sleep(_PAUSE_SECONDS)
             continue
@@ -192,15 +194,6 @@ def read_artifact(
 
 
 def _open(folder: OpenFolder, kinds: tuple[str, ...], *, verify: bool) -> Artifact:
-    content = _manifest_bytes(folder)
-    manifest = parse_manifest(content, folder.path)
-    artifact = _of_kind(Artifact(folder.path, manifest, folder, verify, content), kinds)
-    if verify:
-        artifact._check(trust=True)
-    return artifact
-
-
-def _manifest_bytes(folder: OpenFolder) -> bytes:
     shown = folder.path / MANIFEST
     try:
         with manifest.open_plain(folder.root, MANIFEST, shown) as stream:
@@ -211,7 +204,11 @@ def _manifest_bytes(folder: OpenFolder) -> bytes:
         ) from None
     if len(content) > LARGEST:
         raise ArtifactError(f"{shown}: larger than any manifest")
-    return content
+    entries = parse_manifest(content, folder.path)
+    artifact = _of_kind(Artifact(folder.path, entries, folder, verify, content), kinds)
+    if verify:
+        artifact._check(trust=True)
+    return artifact
 
 
 def _of_kind(artifact: Artifact, kinds: tuple[str, ...]) -> Artifact:
@@ -219,8 +216,3 @@ def _of_kind(artifact: Artifact, kinds: tuple[str, ...]) -> Artifact:
         expected = " or ".join(kinds)
         raise ArtifactError(f"{artifact.path}: is a {artifact.kind!r}, but {expected} is needed")
     return artifact
-
-
-def _being_replaced(path: Path) -> bool:
-    """Whether the name is free only between two renames, where there is no atomic exchange."""
-    return any((staging / "old").is_dir() for staging in remains(Path(os.path.realpath(path))))

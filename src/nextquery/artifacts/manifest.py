@@ -36,7 +36,14 @@ def parse_manifest(content: bytes, folder: Path) -> dict[str, Any]:
         raise ArtifactError(f"{folder / MANIFEST}: cannot be read as JSON ({error})") from None
     if not isinstance(manifest, dict) or not {"kind", "files"} <= manifest.keys():
         raise ArtifactError(f"{folder / MANIFEST}: lacks the keys 'kind' and 'files'")
-    _check_format(manifest, folder)
+    version = manifest.get("format", FORMAT)
+    if type(version) is not int or version < 1:
+        raise ArtifactError(f"{folder / MANIFEST}: 'format' is {version!r}, not a number from 1")
+    if version > FORMAT:
+        raise ArtifactError(
+            f"{folder}: written by a later nextquery (format {version}; {__version__} reads up to "
+            f"{FORMAT}); install a newer nextquery, or make the folder again with this one"
+        )
     if manifest.get("checksum", checksum(manifest)) != checksum(manifest):
         raise ChecksumError(f"{folder / MANIFEST}: altered since it was written; make it again")
     _check_files(manifest, folder)
@@ -90,17 +97,6 @@ def versions() -> dict[str, str]:
     return installed
 
 
-def _check_format(manifest: Mapping[str, Any], folder: Path) -> None:
-    version = manifest.get("format", FORMAT)
-    if type(version) is not int or version < 1:
-        raise ArtifactError(f"{folder / MANIFEST}: 'format' is {version!r}, not a number from 1")
-    if version > FORMAT:
-        raise ArtifactError(
-            f"{folder}: written by a later nextquery (format {version}; {__version__} reads up to "
-            f"{FORMAT}); install a newer nextquery, or make the folder again with this one"
-        )
-
-
 def _check_files(manifest: Mapping[str, Any], folder: Path) -> None:
     files, sizes = manifest["files"], manifest.get("sizes", {})
     texts = isinstance(files, dict) and all(isinstance(value, str) for value in files.values())
@@ -114,17 +110,13 @@ def _check_files(manifest: Mapping[str, Any], folder: Path) -> None:
             f"{folder / MANIFEST}: 'sizes' must have the bytes of every file of 'files'"
         )
     for name in files:
-        if not _stays_inside(name):
+        # That of a file below the folder, in its one spelling.
+        parts = name.split("/")
+        is_plain = str(PurePosixPath(name)) == name and "\\" not in name and "\0" not in name
+        if not is_plain or ".." in parts or parts[0] in ("", "."):
             raise ArtifactError(
                 f"{folder}: the manifest names {name!r}, which is outside the folder"
             )
-
-
-def _stays_inside(name: str) -> bool:
-    """Whether a name is that of a file below the folder, in its one spelling."""
-    parts = name.split("/")
-    plain = str(PurePosixPath(name)) == name and "\\" not in name and "\0" not in name
-    return plain and ".." not in parts and parts[0] not in ("", ".")
 
 
 ALWAYS_HASHED = 1 << 20
@@ -140,7 +132,17 @@ def open_plain(root: Path, name: str, shown: Path) -> io.BufferedReader:
     `shown` is what messages call it.
     """
     check_plain(root, name, shown)
-    return _opened(f"{root}/{name}", shown)
+    # Nothing is followed or waited for if a link or pipe takes its place meanwhile.
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        descriptor = os.open(f"{root}/{name}", flags | getattr(os, "O_BINARY", 0))
+        stream = os.fdopen(descriptor, "rb")
+    except OSError as error:
+        raise ArtifactError(f"{shown}: cannot be opened ({error.strerror})") from None
+    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        stream.close()
+        raise ArtifactError(f"{shown}: not a plain file")
+    return stream
 
 
 def check_plain(root: Path, name: str, shown: Path) -> None:
@@ -204,19 +206,6 @@ def write_note(key: str, text: str) -> None:
         if len(notes) > _MOST_NOTES:
             for note in sorted(notes, key=lambda path: path.stat().st_mtime)[: len(notes) // 2]:
                 note.unlink(missing_ok=True)
-
-
-def _opened(path: str, shown: Path) -> io.BufferedReader:
-    """Open a file without following a link or waiting for a pipe."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    try:
-        stream = os.fdopen(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb")
-    except OSError as error:
-        raise ArtifactError(f"{shown}: cannot be opened ({error.strerror})") from None
-    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-        stream.close()
-        raise ArtifactError(f"{shown}: not a plain file")
-    return stream
 
 
 def _status(path: str, shown: Path) -> os.stat_result:

@@ -18,7 +18,7 @@ from nextquery.artifacts.manifest import MANIFEST, write_manifest
 from nextquery.errors import ArtifactError, NextqueryError
 
 _LOCK = "lock"
-_LOCK_ATTEMPTS = 20
+_REMOVALS = 20
 """How often a folder is removed that is still there afterwards."""
 _TEMPORARY = re.compile(r"nextquery-[0-9a-f]{12}\.work")
 _temporary: set[Path] = set()
@@ -98,13 +98,14 @@ def remove_locked(folder: Path, lock: int) -> None:
 
 def remove(folder: Path) -> None:
     """Remove a folder, its lock last: a folder without one is not in use."""
-    for _ in range(
-        _LOCK_ATTEMPTS
-    ):  # another thread that writes into it makes this fail in the middle
+    for _ in range(_REMOVALS):
+        # Another thread that writes into it makes this fail in the middle.
         with contextlib.suppress(OSError):
             for path in folder.iterdir():
-                if path.name != _LOCK:
-                    _remove_any(path)
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path, ignore_errors=True)
+                elif path.name != _LOCK:
+                    path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             (folder / _LOCK).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
@@ -113,29 +114,18 @@ def remove(folder: Path) -> None:
             return
 
 
-def _remove_any(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
-
-
 def _clear_temporary(base: Path) -> None:
     """Remove the temporary folders that killed jobs of this user left."""
     for folder in base.glob("nextquery-*.work"):
-        if not _TEMPORARY.fullmatch(folder.name) or not _is_own(folder):
+        try:
+            status = folder.lstat()
+        except OSError:
             continue
-        lock = claim_remains(folder)
-        if lock is not None:
-            remove_locked(folder, lock)
-
-
-def _is_own(folder: Path) -> bool:
-    try:
-        status = folder.lstat()
-    except OSError:
-        return False
-    return status.st_uid == os.geteuid() and stat.S_ISDIR(status.st_mode)
+        is_own = status.st_uid == os.geteuid() and stat.S_ISDIR(status.st_mode)
+        if _TEMPORARY.fullmatch(folder.name) and is_own:
+            lock = claim_remains(folder)
+            if lock is not None:
+                remove_locked(folder, lock)
 
 
 _SORTS = {
@@ -169,8 +159,11 @@ def publish(target: Path, kind: str, entries: dict[str, Any]) -> Iterator[Path]:
     with _staging(real_target) as staging, _with_path(target):
         content = staging / "content"
         content.mkdir()
-        with _plain_path(content) as folder:
-            yield folder
+        descriptor = os.open(content, os.O_RDONLY)
+        try:
+            yield files.plain_path(content, descriptor)
+        finally:
+            os.close(descriptor)
         write_manifest(content, kind, entries)
         files.sync_tree(content)
         check_target(target, kind)
@@ -347,16 +340,6 @@ def _swap(staging: Path, target: Path) -> None:
                 raise
     files.sync(staging)
     files.sync(target.parent)
-
-
-@contextlib.contextmanager
-def _plain_path(folder: Path) -> Iterator[Path]:
-    """A path to `folder` that every engine can write to."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        yield files.plain_path(folder, descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -59,9 +59,6 @@ Progress = Callable[[str, float], None]
 """Hears the name of the stage and how much of the stage is done, 0 to 1."""
 
 
-__all__ = ["PrepareSettings", "Progress", "prepare"]
-
-
 def prepare(
     logs: Sequence[str | Path],
     out: Path,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextquery.text.corpus import EncodedSessions
-from nextquery.text.vectors import NgramTable
+from nextquery.text.vectors import NgramTable, running
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN
 
 Ints = NDArray[np.int64]
@@ -143,14 +143,13 @@ def build_batch(corpus: EncodedSessions, members: Ints, *, last_only: bool = Fal
     members, counts = members[longest_first], np.asarray(counts[longest_first])
     first = np.asarray(corpus.session_starts[members])
     session = np.repeat(np.arange(len(members)), counts)  # (queries,)
-    position = _running(counts)  # (queries,): 0 for a session's first
+    position = running(counts)  # (queries,): 0 for a session's first
     query = first[session] + position
     starts = np.asarray(corpus.query_starts[query])
     lengths = np.asarray(corpus.query_starts[query + 1]) - starts
-    encoded = np.flatnonzero(position < counts[session] - 1)
-    predicted = (
-        np.flatnonzero(position == counts[session] - 1) if last_only else np.arange(len(query))
-    )
+    is_last = position == counts[session] - 1
+    encoded = np.flatnonzero(~is_last)
+    predicted = np.flatnonzero(is_last) if last_only else np.arange(len(query))
 
     encoder = pack(lengths[encoded])
     sessions = pack(counts - 1)
@@ -230,14 +229,8 @@ def _grid(values: Ints, row: Ints, rows: int) -> Ints:
     """Values with their ascending row numbers as a padded grid (rows, widest), -1 for none."""
     counts = np.bincount(row, minlength=rows)
     grid = np.full((rows, int(counts.max(initial=0))), -1, dtype=np.int64)
-    grid[row, _running(counts)] = values
+    grid[row, running(counts)] = values
     return grid
-
-
-def _running(counts: Ints) -> Ints:
-    """0, 1, ..., n - 1 for each n of `counts`, one after the other."""
-    ends = np.cumsum(counts)
-    return np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - counts, counts)
 
 
 def _known(words: Ints, vocabulary_size: int) -> Ints:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nextquery.errors import ArtifactError
 from nextquery.records import Session
-from nextquery.text.vectors import NgramTable
+from nextquery.text.vectors import NgramTable, running
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN, Vocabulary
 
 _WORDS, _QUERIES, _SESSIONS, _IDS = "words.i32", "queries.i64", "sessions.i64", "ids.i64"
@@ -71,8 +71,7 @@ class EncodedSessions:
         """A session for every query: the query after at most `context` queries before it."""
         counts = self.queries()
         session = np.repeat(np.arange(len(self)), counts)
-        query = np.arange(len(session)) - np.repeat(np.cumsum(counts) - counts, counts)
-        query += self.session_starts[session]
+        query = running(counts) + self.session_starts[session]
         starts = np.maximum(query - context, self.session_starts[session])
         return replace(self, session_starts=starts, session_ends=query + 1, ids=self.ids[session])
 

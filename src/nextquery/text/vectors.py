@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from io import TextIOWrapper
 from itertools import takewhile
 from pathlib import Path
 from zlib import crc32
@@ -30,6 +29,16 @@ MOST_CHARACTERS = 40
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
+
+
+def running(counts: Ints) -> Ints:
+    """0, 1, ..., n - 1 for each n of `counts`, one after the other.
+
+    >>> running(np.array([2, 0, 3])).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    ends = np.cumsum(counts)
+    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
 
 
 def ngrams(word: str) -> list[str]:
@@ -85,9 +94,9 @@ class NgramTable:
     def take(self, rows: Ints) -> "NgramTable":
         """The table of some of the words, in the given order."""
         counts = (self.starts[1:] - self.starts[:-1])[rows]
+        positions = np.repeat(self.starts[rows], counts) + running(counts)
         ends = np.cumsum([0, *counts.tolist()], dtype=np.int64)
-        places = np.arange(ends[-1]) - np.repeat(ends[:-1], counts)
-        return NgramTable(self.buckets[np.repeat(self.starts[rows], counts) + places], ends)
+        return NgramTable(self.buckets[positions], ends)
 
     def joined(self, more: "NgramTable") -> "NgramTable":
         """The table of these words, followed by others."""
@@ -115,7 +124,6 @@ class NgramTable:
 Encoder = Callable[[Sequence[str]], object]
 """Texts to vectors, one per text: any sentence encoder."""
 
-_SAFETENSORS = ".safetensors"
 _AT_A_TIME = 256
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?", re.IGNORECASE)
 _NUMBER_AFTER_WORD = re.compile(rf" {_NUMBER.pattern}(?: |$)", re.IGNORECASE)
@@ -173,7 +181,7 @@ def read_word_vectors(path: Path, words: Collection[str]) -> WordVectors:
     """The vectors of those words of a file that are wanted; the first of a word counts."""
     if not path.is_file():
         raise InputError(f"{path}: no such file of word vectors")
-    vectors = _from_safetensors(path) if path.suffix == _SAFETENSORS else _from_text(path)
+    vectors = _from_safetensors(path) if path.suffix == ".safetensors" else _from_text(path)
     rows: dict[str, Floats] = {}
     for word, numbers in vectors:
         word = normalise_query(word)
@@ -290,20 +298,19 @@ def _from_safetensors(path: Path) -> Iterator[_Row]:
 
 def _from_text(path: Path) -> Iterator[_Row]:
     size = 0
-    with _opened(path) as lines:
-        for number, line in enumerate(_readable(path, lines), start=1):
-            line = line.rstrip()
-            if number == 1 and (header := _HEADER.fullmatch(line)):
-                size = int(header[1])
-                continue
-            size = size or _numbers_at_the_end(line)
-            word, *values = line.rsplit(" ", size)  # GloVe has words with spaces
-            if len(values) != size or not size or _NUMBER_AFTER_WORD.search(word):
-                raise InputError(
-                    f"{path}, line {number}: {line.count(' ')} numbers where the first line has "
-                    f"{size}; each line is a word and its numbers, with single spaces between"
-                )
-            yield word, partial(_numbers, path, number, values)
+    for number, line in enumerate(_lines(path), start=1):
+        line = line.rstrip()
+        if number == 1 and (header := _HEADER.fullmatch(line)):
+            size = int(header[1])
+            continue
+        size = size or _numbers_at_the_end(line)
+        word, *values = line.rsplit(" ", size)  # GloVe has words with spaces
+        if len(values) != size or not size or _NUMBER_AFTER_WORD.search(word):
+            raise InputError(
+                f"{path}, line {number}: {line.count(' ')} numbers where the first line has "
+                f"{size}; each line is a word and its numbers, with single spaces between"
+            )
+        yield word, partial(_numbers, path, number, values)
 
 
 def _numbers_at_the_end(line: str) -> int:
@@ -324,16 +331,12 @@ def _numbers(path: Path, number: int, values: list[str]) -> Floats:
         raise InputError(f"{path}, line {number}: not all of its values are numbers") from None
 
 
-def _opened(path: Path) -> TextIOWrapper:
+def _lines(path: Path) -> Iterator[str]:
     check_plain_file(path)
-    if path.suffix == ".gz":
-        return TextIOWrapper(gzip.open(path), encoding="utf-8")
-    return path.open(encoding="utf-8")
-
-
-def _readable(path: Path, lines: Iterable[str]) -> Iterator[str]:
+    unpack = gzip.open if path.suffix == ".gz" else open
     try:
-        yield from lines
+        with unpack(path, "rt", encoding="utf-8") as lines:
+            yield from lines
     except (UnicodeDecodeError, gzip.BadGzipFile, EOFError) as error:
         raise InputError(f"{path}: cannot be read as text ({error})") from None
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nextquery.logs.engines.base import Engine
+from nextquery.logs.engines.base import Engine, T, U
 from nextquery.logs.engines.polars import PolarsEngine
 from nextquery.logs.formats.base import STAGED_COLUMNS, JoinedFormat, LogFormat
 from nextquery.logs.formats.detection import FormatChoice, check_settings, choose_format
@@ -158,8 +158,9 @@ def _read(
 ) -> int:
     """Write the accepted rows of all blocks to a new folder, and return their number."""
 
-    def add(number: int, block: _PlacedBlock) -> _Outcome:
+    def add(numbered: tuple[int, _PlacedBlock]) -> _Outcome:
         """Parse a block and write its accepted rows."""
+        number, block = numbered
         file = pl.lit(printable(block.file)).alias("file")
         row_number = pl.col("line") + block.rows_before
         parsed = block.parse()
@@ -171,7 +172,8 @@ def _read(
 
     folder.mkdir()
     accepted = 0
-    for file, outcomes in groupby(_side_by_side(add, blocks), lambda result: result.file):
+    results = side_by_side(add, enumerate(blocks))
+    for file, outcomes in groupby(results, lambda outcome: outcome.file):
         start = FileStart(settings.max_rejected)
         for outcome in outcomes:
             accepted += outcome.accepted
@@ -207,14 +209,12 @@ def _read_and_join(
         shutil.rmtree(staged)
 
 
-def _side_by_side(
-    work: Callable[[int, _PlacedBlock], _Outcome], blocks: Iterable[_PlacedBlock]
-) -> Iterator[_Outcome]:
-    """Apply `work` to numbered blocks in several threads, few at a time; keeps their order."""
-    waiting: deque[Future[_Outcome]] = deque()
+def side_by_side(work: Callable[[T], U], items: Iterable[T]) -> Iterator[U]:
+    """Apply `work` to items in several threads, few at a time; keeps their order."""
+    waiting: deque[Future[U]] = deque()
     with ThreadPoolExecutor(_WORKERS) as pool:
-        for number, block in enumerate(blocks):
-            waiting.append(pool.submit(work, number, block))
+        for item in items:
+            waiting.append(pool.submit(work, item))
             if len(waiting) > _WORKERS:
                 yield waiting.popleft().result()
         while waiting:

@@ -1,9 +1,7 @@
 """Synthetic query logs in AOL format with known structure, for the demo, tests and benchmarks."""
 
 import gzip
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -17,6 +15,7 @@ import polars as pl
 
 from nextquery.artifacts import replaced_file
 from nextquery.errors import InputError
+from nextquery.logs.reading.read_logs import side_by_side
 from nextquery.logs.synthetic.queries import (
     INTENTS,
     OUTCOMES,
@@ -231,7 +230,10 @@ def draw_log(
     lexicon, draws = load_lexicon(extra_words, tuple(domains)), Draws(seed)
     hidden = draw_sessions(draws, len(lexicon.domains), sessions)
     queries = draw_queries(draws, lexicon, hidden)
-    queries = queries.drop("slip").with_columns(slip_number=_slip_numbers(draws, queries["slip"]))
+    slipped = queries["slip"].arg_true().to_numpy()
+    slip_numbers = np.full(len(queries), -1, dtype=np.int32)
+    slip_numbers[slipped] = draws.below(2**30, len(slipped))
+    queries = queries.drop("slip").with_columns(slip_number=pl.Series(slip_numbers))
     session = queries["session"].to_numpy()
     hurried: Flags = np.zeros(len(queries), dtype=np.bool_)
     if satisfaction != "none":
@@ -252,22 +254,13 @@ def draw_log(
     return DrawnLog(placed, hidden, lexicon)
 
 
-def _slip_numbers(draws: Draws, slip: pl.Series) -> pl.Series:
-    numbers = np.full(len(slip), -1, dtype=np.int32)
-    slipped = slip.arg_true().to_numpy()
-    numbers[slipped] = draws.below(2**30, len(slipped))
-    return pl.Series(numbers)
-
-
 def _satisfied(draws: Draws, lexicon: Lexicon, drawn: pl.DataFrame, *, by_chance: bool) -> Flags:
     """Which queries gave their users what they wanted."""
     role, intent = drawn["role"].to_numpy(), drawn["intent"].to_numpy()
     is_outcome = role == Role.OUTCOME
     number = drawn["second"].to_numpy() - lexicon.starts["outcomes"] - intent * OUTCOMES
     percent = np.where(np.isin(number, SATISFYING), _SATISFIED, _DISAPPOINTED)
-    percent = np.where(is_outcome, percent, _ELSE)
-    if by_chance:
-        percent = np.full(len(drawn), _ELSE)
+    percent = np.where(is_outcome & (not by_chance), percent, _ELSE)
     satisfied: Flags = draws.below(100, len(drawn)) < percent
     return satisfied
 
@@ -314,16 +307,6 @@ def _separate_sessions(user: Integers, start: Integers, taken: Integers) -> Inte
     delayed[order] = earliest + before
     return delayed
 
-
-__all__ = [
-    "MOST_SESSIONS",
-    "LogSummary",
-    "Satisfaction",
-    "SyntheticLog",
-    "check_satisfaction",
-    "make_log",
-    "write_log",
-]
 
 _HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"
 _FIRST_USER = 1000
@@ -475,18 +458,13 @@ class _LineMaker:
 
     def parts(self) -> Iterator[bytes]:
         """The lines, as bytes to write one after the other."""
-        waiting: deque[Future[bytes]] = deque()
-        with ThreadPoolExecutor(2) as pool:
-            for start in range(0, len(self._order), _SESSIONS):
-                waiting.append(pool.submit(self._lines, start))
-                if len(waiting) > 2:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+        yield from side_by_side(self._lines, range(0, len(self._order), _SESSIONS))
 
     def _lines(self, start: int) -> bytes:
         sessions = self._order[start : start + _SESSIONS]
-        queries = self._queries[_ranges(self._starts[sessions], self._ends[sessions])]
+        starts = self._starts[sessions]
+        lengths = self._ends[sessions] - starts
+        queries = self._queries[np.repeat(starts, lengths) + _running(lengths)]
         pieces, texts, address = self._texts.places(queries)
         copies = np.maximum(queries["clicks"].to_numpy(), 1)
         query = np.repeat(np.arange(len(queries)), copies)
@@ -502,7 +480,8 @@ class _LineMaker:
         lines_before = self._lines_before[start]
         result = self._results[lines_before : lines_before + len(query)]
         first_user = int(user.min())
-        users = pieces.add(_user_names(first_user, int(user.max())))
+        numbers = pl.int_range(first_user, int(user.max()) + 1, eager=True) + _FIRST_USER
+        users = pieces.add(numbers.cast(pl.String) + "\t")
         lines = pieces.joined(
             [
                 users + user[query] - first_user,
@@ -515,17 +494,6 @@ class _LineMaker:
             ]
         )
         return str(lines.str.join().item()).encode()
-
-
-def _user_names(first: int, last: int) -> pl.Series:
-    numbers = pl.int_range(first + _FIRST_USER, last + _FIRST_USER + 1, eager=True)
-    return pl.DataFrame({"number": numbers}).select(pl.format("{}\t", "number")).to_series()
-
-
-def _ranges(starts: Integers, ends: Integers) -> Integers:
-    """All numbers from each start to its end, one range after the other."""
-    lengths = ends - starts
-    return np.repeat(starts, lengths) + _running(lengths)
 
 
 def _running(counts: Integers) -> Integers:

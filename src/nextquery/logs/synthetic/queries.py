@@ -450,20 +450,14 @@ def _next_role(draws: Draws, count: int, open_sessions: _OpenSessions, step: int
 
 def _phrases(draws: Draws, count: int, lexicon: Lexicon, open_sessions: _OpenSessions) -> Columns:
     """The phrases of one query per session: `first`, `second`, `third` index the lexicon."""
-    role, domain, at, starts = (
-        open_sessions.role,
-        open_sessions.domain,
-        open_sessions.index,
-        lexicon.starts,
-    )
-    own_intent = draws.below(100, count, at) < np.where(
-        role == Role.SIGNAL, _OWN_SIGNAL, _OWN_OUTCOME
-    )
-    intent = domain * INTENTS + np.where(
-        own_intent, open_sessions.intent, draws.below(INTENTS, count, at)
-    )
+    role, domain, at = open_sessions.role, open_sessions.domain, open_sessions.index
+    starts, entity = lexicon.starts, domain * lexicon.entities + open_sessions.entity
+    percent = np.where(role == Role.SIGNAL, _OWN_SIGNAL, _OWN_OUTCOME)
+    has_own = draws.below(100, count, at) < percent
+    drawn = draws.below(INTENTS, count, at)
+    intent = domain * INTENTS + np.where(has_own, open_sessions.intent, drawn)
     site = starts["navigational"] + draws.weighted(zipf(lexicon.navigational, 2), count, at)
-    name = starts["entities"] + domain * lexicon.entities + open_sessions.entity
+    name = starts["entities"] + entity
     family = starts["families"] + domain * FAMILIES + open_sessions.entity % FAMILIES
     signal = starts["signals"] + intent * SIGNALS + draws.weighted(zipf(SIGNALS, 1), count, at)
     outcome = starts["outcomes"] + intent * OUTCOMES + open_sessions.outcome
@@ -474,19 +468,14 @@ def _phrases(draws: Draws, count: int, lexicon: Lexicon, open_sessions: _OpenSes
     nothing = np.zeros(len(role), dtype=np.int64)
     # By role, in the order of Role.
     first = np.choose(role, [np.where(leads, signal, name), name, name, name, name, family, site])
-    second = np.choose(
-        role,
-        [np.where(leads, name, signal), nothing, quality, outcome, neutral, nothing, nothing],
-    )
+    seconds = [np.where(leads, name, signal), nothing, quality, outcome, neutral, nothing, nothing]
     is_topical = (role == Role.SIGNAL) | (role == Role.OUTCOME)
     return {
         "role": role,
         "first": first,
-        "second": second,
+        "second": np.choose(role, seconds),
         "third": np.where(role == Role.DETAIL, detail, 0),
-        "entity": np.where(
-            role == Role.NAVIGATION, -1, domain * lexicon.entities + open_sessions.entity
-        ),
+        "entity": np.where(role == Role.NAVIGATION, -1, entity),
         "intent": np.where(is_topical, intent, -1),
     }
 
