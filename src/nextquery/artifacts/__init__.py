@@ -4,7 +4,8 @@ An artifact is a folder with a `manifest.json` that names its kind, its settings
 made it, and the size and SHA-256 of every file. It appears complete or not at all (`publishing`;
 single files: `files`), is read from one folder whatever is renamed meanwhile (`folder`), and is
 checked whenever it is opened (`manifest`). Files are JSON, text, npy without objects, safetensors,
-Parquet and tries: nothing in a folder is ever unpickled. docs/reference/files.md says what the files mean.
+Parquet and tries: nothing in a folder is ever unpickled. docs/reference/files.md says what the
+files mean.
 """
 
 from nextquery.artifacts.files import replaced_file, sha256, write_text

@@ -15,11 +15,6 @@ from nextquery.logs.data_folder import SPLITS, UNSEEN_USERS
 from nextquery.logs.engines.base import Engine, Frame, Rows, count_rows
 from nextquery.logs.privacy import USER_BITS
 
-_MARKED = (
-    *("user_id", "time", "row", "query_id", "url_id"),
-    *("starts", "fresh", "too_long", "session", "split"),
-)
-
 
 @dataclass(frozen=True)
 class SessionRows:
@@ -45,7 +40,10 @@ def find_sessions(
 
     def cut(rows: Rows) -> tuple[Frame, ...]:
         marked = mark_sessions(rows, engine, split, idle_minutes, max_queries)
-        marked = marked.select(*_MARKED)
+        marked = marked.select(
+            *("user_id", "time", "row", "query_id", "url_id"),
+            *("starts", "fresh", "too_long", "session", "split"),
+        )
         clicked = marked.lazy().filter(~nw.col("url_id").is_null())
         merged = number_queries(merge_repeats(marked, engine), engine).lazy()
         queries = merged.select(
@@ -74,19 +72,7 @@ def mark_sessions(
         starts=~same_user | paused, changed=engine.ordered(query.shift(1)) != query
     )
     rows = rows.with_columns(fresh=nw.col("starts") | nw.col("changed"))
-    rows = _cut_long_runs(rows, engine, max_queries)
-    rows = rows.with_columns(
-        session=nw.when("starts").then(nw.col("row")),
-        split=nw.when("starts").then(split),
-    )
-    return rows.with_columns(
-        session=engine.ordered(nw.col("session").fill_null(strategy="forward")),
-        split=engine.ordered(nw.col("split").fill_null(strategy="forward")),
-    )
-
-
-def _cut_long_runs(rows: Rows, engine: Engine, max_queries: int) -> Rows:
-    """Start a new session after every `max_queries` queries of a run."""
+    # A new session starts after every `max_queries` queries of a run.
     rows = rows.with_columns(number=nw.col("fresh").cast(nw.Int64))
     rows = rows.with_columns(number=engine.ordered(nw.col("number").cum_sum()))
     rows = rows.with_columns(first=nw.when("starts").then(nw.col("number")))
@@ -95,8 +81,14 @@ def _cut_long_runs(rows: Rows, engine: Engine, max_queries: int) -> Rows:
     rows = rows.with_columns(
         starts=nw.col("starts") | (nw.col("fresh") & (position % max_queries == 0)),
         too_long=nw.col("fresh") & (position == max_queries),
+    ).drop("number", "first")
+    rows = rows.with_columns(
+        session=nw.when("starts").then(nw.col("row")), split=nw.when("starts").then(split)
     )
-    return rows.drop("number", "first")
+    return rows.with_columns(
+        session=engine.ordered(nw.col("session").fill_null(strategy="forward")),
+        split=engine.ordered(nw.col("split").fill_null(strategy="forward")),
+    )
 
 
 def merge_repeats(rows: Rows, engine: Engine) -> Rows:

@@ -17,11 +17,13 @@ from nextquery.artifacts.files import read_plain_text, try_lock, unlock
 from nextquery.errors import InputError, LogError, MissingDependencyError, missing_message
 from nextquery.logs.formats.delimited import HEADER
 
+Progress = Callable[[str, float], None]
+
 _LINES = 50_000
 _BREAKS = re.compile(r"[\t\r\n]+")
 
 
-def fetch_dataset(name: str, folder: Path, progress: Callable[[str, float], None]) -> list[Path]:
+def fetch_dataset(name: str, folder: Path, progress: Progress) -> list[Path]:
     """Write the query log of a dataset into one file; an unfinished one is begun again."""
     file = folder / "log.tsv"
     if file.exists():
@@ -95,8 +97,6 @@ _NO_SUCH_ANSWER = (
     LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError
 )  # fmt: skip
 """What comes of reading an answer, or a note, of another form."""
-
-Progress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ once, so that an epoch can be shuffled as a whole and resumed anywhere, and a lo
 than memory (8 bytes per session are held).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -80,12 +80,12 @@ class EncodedSessions:
         if not 0 < sessions < len(self):
             return self
         drawn = np.random.default_rng(seed).choice(len(self), sessions, replace=False)
-        session_indices = np.sort(drawn)
+        drawn.sort()
         return replace(
             self,
-            session_starts=self.session_starts[session_indices],
-            session_ends=self.session_ends[session_indices],
-            ids=self.ids[session_indices],
+            session_starts=self.session_starts[drawn],
+            session_ends=self.session_ends[drawn],
+            ids=self.ids[drawn],
         )
 
     def word_counts(self, block: int = 1 << 22) -> NDArray[np.int64]:
@@ -118,7 +118,12 @@ def encode_sessions(
         (folder / _SESSIONS).open("wb") as sessions_file,
         (folder / _IDS).open("wb") as ids_file,
     ):
-        for identifier, piece in _pieces(sessions, limits.queries):
+        pieces = (
+            (session.id, session.queries[start : start + limits.queries])
+            for session in sessions
+            for start in range(0, len(session.queries), limits.queries)
+        )
+        for identifier, piece in pieces:
             numbers = outside if ngram_buckets else {}
             encoded = _encode(piece, vocabulary, limits.words, numbers)
             starts = total + np.cumsum([0, *(len(query) for query in encoded)])
@@ -131,13 +136,6 @@ def encode_sessions(
         sessions_file.write(np.int64(queries).tobytes())
     if not queries:
         raise ArtifactError("there are no sessions to learn from; prepare a larger log")
-    encoded_sessions = _map(folder, len(vocabulary))
-    if ngram_buckets:
-        return replace(encoded_sessions, outside=NgramTable.of(outside, ngram_buckets))
-    return encoded_sessions
-
-
-def _map(folder: Path, vocabulary_size: int) -> EncodedSessions:
     bounds = np.memmap(folder / _SESSIONS, dtype=np.int64, mode="r")
     return EncodedSessions(
         words=np.memmap(folder / _WORDS, dtype=np.int32, mode="r"),
@@ -145,14 +143,9 @@ def _map(folder: Path, vocabulary_size: int) -> EncodedSessions:
         session_starts=bounds[:-1],
         session_ends=bounds[1:],
         ids=np.memmap(folder / _IDS, dtype=np.int64, mode="r"),
-        vocabulary_size=vocabulary_size,
+        vocabulary_size=len(vocabulary),
+        outside=NgramTable.of(outside, ngram_buckets) if ngram_buckets else None,
     )
-
-
-def _pieces(sessions: Iterable[Session], limit: int) -> Iterator[tuple[int, tuple[str, ...]]]:
-    for session in sessions:
-        for start in range(0, len(session.queries), limit):
-            yield session.id, session.queries[start : start + limit]
 
 
 def _encode(

@@ -93,7 +93,7 @@ class NgramTable:
 
     def take(self, rows: Ints) -> "NgramTable":
         """The table of some of the words, in the given order."""
-        counts = (self.starts[1:] - self.starts[:-1])[rows]
+        counts = np.diff(self.starts)[rows]
         positions = np.repeat(self.starts[rows], counts) + running(counts)
         ends = np.cumsum([0, *counts.tolist()], dtype=np.int64)
         return NgramTable(self.buckets[positions], ends)
@@ -112,7 +112,7 @@ class NgramTable:
         >>> table.means(np.array([[2.0], [4.0]], np.float32)).tolist()
         [[3.0], [0.0], [4.0]]
         """
-        counts = self.starts[1:] - self.starts[:-1]
+        counts = np.diff(self.starts)
         means = np.zeros((len(self), vectors.shape[1]), dtype=np.float32)
         has_ngrams = counts > 0  # reduceat gives a row to nothing, too
         if has_ngrams.any():

@@ -39,7 +39,7 @@ from nextquery.logs.engines.relational import (
     write_batches,
 )
 from nextquery.logs.formats.base import LineFormat
-from nextquery.logs.formats.detection import FormatChoice, check_settings, choose_format
+from nextquery.logs.formats.detection import check_settings, choose_format
 from nextquery.logs.reading.open import LONGEST_LINE, Sample
 from nextquery.logs.reading.read_logs import FileRows, ReadResult, read_result
 from nextquery.logs.reading.rejects import (
@@ -179,9 +179,19 @@ def read_addresses(
         raise LogError(f"{choice.format.name} logs are read from local files only; copy them first")
     layouts = {file: choice.format.layout(sample, settings) for file, sample in samples.items()}
     parse = partial(_parse_batches, layouts, settings)
-    parsed = numbered.mapInArrow(parse, from_arrow_schema(_PARSED))
-    parsed.write.parquet((work / "parsed").absolute().as_uri())
-    return _divide(spark, work, choice, settings, files)
+    rows = numbered.mapInArrow(parse, from_arrow_schema(_PARSED))
+    rows.write.parquet((work / "parsed").absolute().as_uri())
+    parsed = spark.read.parquet((work / "parsed").absolute().as_uri())
+    reasons = _reasons(parsed)
+    rows = parsed.filter("reason is null").select("user", "time", "query", "click", "row")
+    rows.write.parquet((work / "rows").absolute().as_uri())
+    bad = parsed.filter("reason is not null").select(
+        "file", "line", "reason", "excerpt", "user", "time", sql.col("row").alias("place")
+    )
+    with RejectedRows(work / REJECTED, settings.excerpts) as rejected:
+        rejected.add_counted(_listed(bad, reasons).sort("file", "line"), reasons)
+    accepted = spark.read.parquet((work / "rows").absolute().as_uri()).count()
+    return read_result(choice, accepted, rejected, settings, files)
 
 
 def _take_samples(numbered: DataFrame, files: Sequence[FileRows]) -> dict[str, Sample]:
@@ -242,12 +252,15 @@ def _parse_batches(
     """Lines with their fields, or a reason; the rest of a file with a bad start is skipped."""
     starts: dict[str, FileStart] = {}
     given_up: set[str] = set()
+    # The first line of a file may begin with a byte-order mark.
+    marked = (pl.col("line") == 1) & pl.col("text").bin.starts_with(_BYTE_ORDER_MARK)
+    bare = pl.col("text").bin.slice(len(_BYTE_ORDER_MARK))
     for batch in batches:
         for (file,), lines in pl.DataFrame(batch).group_by("file", maintain_order=True):
             name = str(file)
             if name in given_up:
                 continue
-            texts = _without_mark(lines.select("line", "text"))
+            texts = lines.select("line", pl.when(marked).then(bare).otherwise("text").alias("text"))
             accepted, rejected = parse_lines(layouts[name], texts, settings.time_zone)
             if lines.item(0, "line") == 1:
                 starts[name] = FileStart(settings.max_rejected)
@@ -258,34 +271,6 @@ def _parse_batches(
             parsed = pl.concat([accepted, rejected], how="diagonal_relaxed")
             placed = parsed.join(lines.select("line", "row", "file"), on="line")
             yield from placed.select(_PARSED.names).to_arrow().cast(_PARSED).to_batches()
-
-
-def _without_mark(lines: pl.DataFrame) -> pl.DataFrame:
-    """Lines (line, text) of a file without a byte-order mark on the first one."""
-    marked = (pl.col("line") == 1) & pl.col("text").bin.starts_with(_BYTE_ORDER_MARK)
-    bare = pl.col("text").bin.slice(len(_BYTE_ORDER_MARK))
-    return lines.with_columns(pl.when(marked).then(bare).otherwise("text").alias("text"))
-
-
-def _divide(
-    spark: SparkSession,
-    work: Path,
-    choice: FormatChoice,
-    settings: ReadSettings,
-    files: tuple[FileRows, ...],
-) -> ReadResult:
-    """Write accepted rows and rejected ones where they belong."""
-    parsed = spark.read.parquet((work / "parsed").absolute().as_uri())
-    reasons = _reasons(parsed)
-    rows = parsed.filter("reason is null").select("user", "time", "query", "click", "row")
-    rows.write.parquet((work / "rows").absolute().as_uri())
-    bad = parsed.filter("reason is not null").select(
-        "file", "line", "reason", "excerpt", "user", "time", sql.col("row").alias("place")
-    )
-    with RejectedRows(work / REJECTED, settings.excerpts) as rejected:
-        rejected.add_counted(_listed(bad, reasons).sort("file", "line"), reasons)
-    accepted = spark.read.parquet((work / "rows").absolute().as_uri()).count()
-    return read_result(choice, accepted, rejected, settings, files)
 
 
 def _reasons(parsed: DataFrame) -> Counter[str]:

@@ -130,9 +130,7 @@ def _look_up(texts: pl.Series, paths: Sequence[Keys]) -> pl.DataFrame:
 
 def _needs_care(texts: pl.Series) -> pl.Series:
     """Whether Polars reads a text wrongly: it takes half a character for NUL, and recurses."""
-    brackets = texts.str.count_matches("[", literal=True) + texts.str.count_matches(
-        "{", literal=True
-    )
+    brackets = texts.str.count_matches(r"[\[{]")
     return texts.str.contains(_SURROGATE) | (brackets > _MOST_BRACKETS)
 
 
@@ -259,13 +257,7 @@ class NdjsonFormat(LineFormat):
         conditions = settings.conditions() if sample.lines else ()
         if conditions:
             check_conditions(sample.file, conditions, sorted(sample_paths(sample)))
-        fields = (
-            names_by_field["user"],
-            names_by_field["time"],
-            names_by_field["query"],
-            names_by_field.get("click"),
-        )
-        return JsonLayout(*fields, where=conditions)
+        return JsonLayout(**names_by_field, where=conditions)
 
 
 @dataclass(frozen=True)
@@ -275,7 +267,7 @@ class JsonLayout(Layout):
     user: str
     time: str
     query: str
-    click: str | None
+    click: str | None = None
     where: tuple[Condition, ...] = ()
 
     def fields(self, lines: pl.DataFrame) -> pl.DataFrame:

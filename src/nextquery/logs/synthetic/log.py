@@ -190,10 +190,10 @@ class DrawnLog:
 
 def check_satisfaction(text: str) -> Satisfaction:
     """The kind of satisfaction with this name; others are refused."""
-    for choice in get_args(Satisfaction):
-        if text == choice:
-            return cast(Satisfaction, choice)
-    raise InputError(f"`satisfaction` {text}: must be one of {', '.join(get_args(Satisfaction))}")
+    choices = get_args(Satisfaction)
+    if text not in choices:
+        raise InputError(f"`satisfaction` {text}: must be one of {', '.join(choices)}")
+    return cast(Satisfaction, text)
 
 
 class LogOptions(TypedDict, total=False):
@@ -382,7 +382,12 @@ def write_log(
         raise InputError(f"{out}: a folder; give the name of a file")
     log = draw_log(sessions, seed, **options)
     pieces = query_pieces(log.lexicon)
-    texts = _different_texts(log, pieces)
+    # The texts of the log and whether they are slips, each at least once; other columns are for
+    # addresses only.
+    drawn = log.queries.select("first", "second", "third", "slip_number")
+    drawn = drawn.unique(maintain_order=True).with_columns(entity=0, intent=0, role=0)
+    all_pieces, places, _ = pieces.places(drawn)
+    texts = pl.DataFrame({"text": all_pieces.joined(places), "slip": drawn["slip_number"] >= 0})
     if titles is not None:
         right = texts.filter(~pl.col("slip"))["text"].unique().sort()
         with _replaced_file(titles) as stream:
@@ -391,21 +396,6 @@ def write_log(
         stream.write(_HEADER.encode())
         for lines in _LineMaker(log, pieces).parts():
             stream.write(lines)
-    return _summary(log, texts["text"].n_unique())
-
-
-def _different_texts(log: DrawnLog, query_pieces: QueryPieces) -> pl.DataFrame:
-    """The texts of the log and whether they are slips, each at least once."""
-    columns = ("first", "second", "third", "slip_number")
-    # Other columns are for addresses only, which are of no interest here.
-    other_columns = ("entity", "intent", "role")
-    drawn = log.queries.select(columns).unique(maintain_order=True)
-    drawn = drawn.with_columns(pl.lit(0).alias(name) for name in other_columns)
-    pieces, texts, _ = query_pieces.places(drawn)
-    return pl.DataFrame({"text": pieces.joined(texts), "slip": drawn["slip_number"] >= 0})
-
-
-def _summary(log: DrawnLog, distinct_queries: int) -> LogSummary:
     queries = log.queries
     later = pl.when("pages").then((pl.col("clicks") - 1).clip(0)).otherwise(0)
     times = queries.select(
@@ -415,7 +405,7 @@ def _summary(log: DrawnLog, distinct_queries: int) -> LogSummary:
     return LogSummary(
         rows=int(queries["clicks"].cast(pl.Int64).clip(1).sum()),
         users=queries["user"].n_unique(),
-        distinct_queries=distinct_queries,
+        distinct_queries=texts["text"].n_unique(),
         first=f"{first:%Y-%m-%d %H:%M:%S}",
         last=f"{last:%Y-%m-%d %H:%M:%S}",
     )
