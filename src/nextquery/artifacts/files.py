@@ -297,10 +297,8 @@ def _clear_remains(path: Path) -> None:
 
 def _check_replaceable(path: Path) -> None:
     """Refuse anything that is not a plain file."""
-    if not path.name:
-        raise IsADirectoryError(errno.EISDIR, "a folder; the name of a file is needed", str(path))
     try:
-        mode = path.stat().st_mode
+        mode = path.stat().st_mode if path.name else stat.S_IFDIR
     except (FileNotFoundError, NotADirectoryError):  # whoever makes its folders names the file
         return
     if stat.S_ISDIR(mode):

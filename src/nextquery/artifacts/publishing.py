@@ -35,7 +35,16 @@ def temporary_folder() -> Iterator[Path]:
     False
     """
     base = Path(tempfile.gettempdir())
-    _clear_temporary(base)
+    for folder in base.glob("nextquery-*.work"):  # that killed jobs of this user left
+        try:
+            status = folder.lstat()
+        except OSError:
+            continue
+        is_own = status.st_uid == os.geteuid() and stat.S_ISDIR(status.st_mode)
+        if _TEMPORARY.fullmatch(folder.name) and is_own:
+            remains_lock = claim_remains(folder)
+            if remains_lock is not None:
+                remove_locked(folder, remains_lock)
     lock = None
     while lock is None:
         folder = base / f"nextquery-{uuid.uuid4().hex[:12]}.work"
@@ -112,20 +121,6 @@ def remove(folder: Path) -> None:
             folder.rmdir()
         if not folder.exists():
             return
-
-
-def _clear_temporary(base: Path) -> None:
-    """Remove the temporary folders that killed jobs of this user left."""
-    for folder in base.glob("nextquery-*.work"):
-        try:
-            status = folder.lstat()
-        except OSError:
-            continue
-        is_own = status.st_uid == os.geteuid() and stat.S_ISDIR(status.st_mode)
-        if _TEMPORARY.fullmatch(folder.name) and is_own:
-            lock = claim_remains(folder)
-            if lock is not None:
-                remove_locked(folder, lock)
 
 
 _SORTS = {

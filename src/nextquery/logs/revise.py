@@ -136,7 +136,10 @@ def read_list(listed: Path, owners: Path) -> pl.DataFrame:
 def write_list(rows: pl.DataFrame, places: Places, file: Path, excerpts: bool) -> dict[str, int]:
     """Write the list without the rows at the removed places; returns how many went, by reason."""
     is_removed = rows["place"].is_in(places.removed.tolist())
-    kept = _in_order(rows.filter(~is_removed))
+    # As one reading lists them: rows that a join left out come last; a reason's list ends.
+    late = pl.col("reason").is_in([rejects.UNKNOWN_QUERY, rejects.TYPED_FURTHER])
+    kept = rows.filter(~is_removed).sort(late, maintain_order=True)
+    kept = kept.filter(pl.int_range(pl.len()).over("reason") < rejects.MOST_LISTED)
     moved = kept.with_columns(places.moved(kept["place"]), places.lines(kept["place"]))
     with RejectedRows(file, excerpts) as rejected:
         rejected.write(moved)
@@ -146,14 +149,6 @@ def write_list(rows: pl.DataFrame, places: Places, file: Path, excerpts: bool) -
 def count_unattributed(rows: pl.DataFrame) -> int:
     """How many listed rows show an excerpt and name nobody."""
     return rows.filter(pl.col("user").is_null() & pl.col("excerpt").is_not_null()).height
-
-
-def _in_order(rows: pl.DataFrame) -> pl.DataFrame:
-    """As one reading lists them: rows that a join left out come last; a reason's list ends."""
-    late = pl.col("reason").is_in([rejects.UNKNOWN_QUERY, rejects.TYPED_FURTHER])
-    ordered = rows.sort(late, maintain_order=True)
-    number = pl.int_range(pl.len()).over("reason")
-    return ordered.filter(number < rejects.MOST_LISTED)
 
 
 _READING = (

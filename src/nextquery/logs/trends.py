@@ -62,8 +62,8 @@ def find_trends(data: PreparedData, settings: TrendSettings | None = None) -> Tr
     """
     chosen = settings or TrendSettings()
     # Each user's queries, once a day.
-    rows = pl.concat([data.search_rows(name) for name in data.splits if name != UNSEEN_USERS])
-    days = rows.select("user", "query", day=pl.col("time").dt.date())
+    searches = pl.concat([data.search_rows(name) for name in data.splits if name != UNSEEN_USERS])
+    days = searches.select("user", "query", day=pl.col("time").dt.date())
     daily = days.unique().collect(engine="streaming")
     last = cast(date, daily["day"].max())
     first = last - timedelta(days=chosen.days - 1)
@@ -76,9 +76,16 @@ def find_trends(data: PreparedData, settings: TrendSettings | None = None) -> Tr
         return TrendReport(first, last, past, 0, ())
     share = len(recent) / (len(recent) + len(before))
     days_before = (first - max(past, cast(date, daily["day"].min()))).days
-    trends = _trends(tested, share, days_before / chosen.days)
-    named = tuple(trend for trend in trends if trend.q <= chosen.rate and trend.growth > 1)
-    return TrendReport(first, last, past, len(tested), named)
+    periods = days_before / chosen.days
+    rows = tested.select("query", "users", "recent", "before").rows()
+    p = [at_least(now, now + then, share) for _, _, now, then in rows]
+    trends = [
+        Trend(query, users, now, then, (now + 0.5) * periods / (then + 0.5), chance, rate)
+        for (query, users, now, then), chance, rate in zip(rows, p, step_up(p), strict=True)
+    ]
+    named = [trend for trend in trends if trend.q <= chosen.rate and trend.growth > 1]
+    named.sort(key=lambda trend: (trend.p, -trend.growth, trend.query))
+    return TrendReport(first, last, past, len(tested), tuple(named))
 
 
 def _tested(recent: pl.DataFrame, before: pl.DataFrame, least: int) -> pl.DataFrame:
@@ -88,18 +95,6 @@ def _tested(recent: pl.DataFrame, before: pl.DataFrame, least: int) -> pl.DataFr
     past = before.group_by("query").agg(before=pl.len())
     joined = enough_users.join(past, on="query", how="left")
     return joined.with_columns(pl.col("before").fill_null(0)).sort("query")
-
-
-def _trends(tested: pl.DataFrame, share: float, periods: float) -> list[Trend]:
-    """Every tested query with its p-value, clearest first."""
-    rows = tested.select("query", "users", "recent", "before").rows()
-    p = [at_least(recent, recent + before, share) for _, _, recent, before in rows]
-    adjusted = step_up(p)
-    trends = [
-        Trend(query, users, recent, before, (recent + 0.5) * periods / (before + 0.5), chance, rate)
-        for (query, users, recent, before), chance, rate in zip(rows, p, adjusted, strict=True)
-    ]
-    return sorted(trends, key=lambda trend: (trend.p, -trend.growth, trend.query))
 
 
 def at_least(successes: int, trials: int, chance: float) -> float:

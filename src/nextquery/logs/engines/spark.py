@@ -9,6 +9,7 @@ of rows follow the files, as on one machine. An address may name many files, and
 layout that its own header gives it.
 """
 
+import codecs
 import os
 import shutil
 import sys
@@ -143,7 +144,6 @@ def _started(builder: SparkSession.Builder) -> SparkSession:
 
 
 _SAMPLE_LINES = 100
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _INDEX_BITS = 33
 """Spark's increasing id has the partition above and the index in it below this bit."""
 _PARSED = pa.schema(
@@ -253,8 +253,8 @@ def _parse_batches(
     starts: dict[str, FileStart] = {}
     given_up: set[str] = set()
     # The first line of a file may begin with a byte-order mark.
-    marked = (pl.col("line") == 1) & pl.col("text").bin.starts_with(_BYTE_ORDER_MARK)
-    bare = pl.col("text").bin.slice(len(_BYTE_ORDER_MARK))
+    marked = (pl.col("line") == 1) & pl.col("text").bin.starts_with(codecs.BOM_UTF8)
+    bare = pl.col("text").bin.slice(len(codecs.BOM_UTF8))
     for batch in batches:
         for (file,), lines in pl.DataFrame(batch).group_by("file", maintain_order=True):
             name = str(file)

@@ -48,7 +48,12 @@ def likely_header(lines: Sequence[str]) -> HeaderLine | None:
     for index, line in enumerate(lines[:LONGEST_PREAMBLE]):
         for separator in _HEADER_SEPARATORS:
             names = _fields(line, separator)
-            if _are_names(names) and _rows_follow(lines[index + 1 :], separator, len(names)):
+            if not _are_names(names):
+                continue
+            following = [row for row in lines[index + 1 :] if row.strip()][:_LIKE_IT]
+            rows = [_fields(row, separator) for row in following]
+            # A row has something that is not a name: a number, a time, an empty field.
+            if rows and all(len(row) == len(names) and not _are_names(row) for row in rows):
                 return HeaderLine(index, names)
     return None
 
@@ -63,13 +68,6 @@ def _fields(line: str, separator: str) -> tuple[str, ...]:
 def _are_names(names: Sequence[str]) -> bool:
     several = len(names) > 2 and len(set(names)) == len(names)
     return several and all(map(_NAME.fullmatch, names))
-
-
-def _rows_follow(lines: Sequence[str], separator: str, width: int) -> bool:
-    following = [line for line in lines if line.strip()][:_LIKE_IT]
-    rows = [_fields(line, separator) for line in following]
-    # A row has something that is not a name: a number, a time, an empty field.
-    return bool(rows) and all(len(row) == width and not _are_names(row) for row in rows)
 
 
 _WIDEST_PATTERN = 100

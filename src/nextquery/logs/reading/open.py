@@ -6,6 +6,7 @@ than the limit.
 """
 
 import bz2
+import codecs
 import gzip
 import hashlib
 import stat
@@ -32,7 +33,6 @@ LONGEST_LINE = 1 << 20
 BLOCK_BYTES = 16 << 20
 BLOCK_LINES = 400_000
 """A block has at most this many lines: empty ones take few bytes, but one row each."""
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,10 @@ def _without_mark(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The chunks without a byte-order mark at the beginning, wherever it is cut."""
     rest = iter(chunks)
     waiting = [b""]  # chunks are large: keep no reference
-    while len(waiting[0]) < len(_BYTE_ORDER_MARK) and (more := next(rest, b"")):
+    while len(waiting[0]) < len(codecs.BOM_UTF8) and (more := next(rest, b"")):
         waiting[0] += more
         del more
-    yield waiting.pop().removeprefix(_BYTE_ORDER_MARK)
+    yield waiting.pop().removeprefix(codecs.BOM_UTF8)
     yield from rest
 
 
@@ -272,9 +272,3 @@ def hash_content(path: Path, sizes: Collection[int] = ()) -> ContentHash:
     """Hash a file's unpacked bytes, and its first N bytes for each N of `sizes`."""
     with LogFile(path) as file:
         return file.content(sizes)
-
-
-def stamp(path: Path) -> tuple[int, ...]:
-    """What changes when a file is written to while it is read."""
-    status = path.stat()
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

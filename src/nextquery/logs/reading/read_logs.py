@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 import polars as pl
 
+from nextquery.artifacts.files import file_stamp
 from nextquery.logs.engines.base import Engine, T, U
 from nextquery.logs.engines.polars import PolarsEngine
 from nextquery.logs.formats.base import STAGED_COLUMNS, JoinedFormat, LogFormat
 from nextquery.logs.formats.detection import FormatChoice, check_settings, choose_format
-from nextquery.logs.reading.open import LogFile, Sample, stamp, take_sample
+from nextquery.logs.reading.open import LogFile, Sample, take_sample
 from nextquery.logs.reading.rejects import (
     OTHER_HEADER,
     REJECTED,
@@ -134,7 +135,7 @@ def _blocks(
     sizes = [sample.file.stat().st_size for sample in samples]
     rows_before = 0
     for number, sample in enumerate(samples):
-        rows, before = 0, stamp(sample.file)
+        rows, before = 0, file_stamp(sample.file)
         with LogFile(sample.file) as file:
             for block in format.blocks(file, sample, settings):
                 yield _PlacedBlock(sample.file, rows_before, block.parse)
@@ -143,7 +144,7 @@ def _blocks(
             rows_before += rows
             if rows:
                 content, name = file.content(), printable(sample.file)
-                changed = stamp(sample.file) != before
+                changed = file_stamp(sample.file) != before
                 digest, size = ("", 0) if changed else (content.sha256, content.size)
                 files.append(FileRows(name, rows, digest, size))
 
