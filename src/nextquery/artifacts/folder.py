@@ -199,9 +199,8 @@ def _open(folder: OpenFolder, kinds: tuple[str, ...], *, verify: bool) -> Artifa
         with manifest.open_plain(folder.root, MANIFEST, shown) as stream:
             content = stream.read(LARGEST + 1)
     except ChecksumError:
-        raise ArtifactError(
-            f"{folder.path}: not an artifact folder (it has no {MANIFEST})"
-        ) from None
+        problem = f"not an artifact folder (it has no {MANIFEST})"
+        raise ArtifactError(f"{folder.path}: {problem}") from None
     if len(content) > LARGEST:
         raise ArtifactError(f"{shown}: larger than any manifest")
     entries = parse_manifest(content, folder.path)

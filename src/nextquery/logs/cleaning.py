@@ -12,20 +12,9 @@ import polars as pl
 from nextquery.logs.counting import count_word_pairs, find_words
 from nextquery.logs.engines import base
 from nextquery.logs.engines.base import Engine, Frame, count_rows
-from nextquery.logs.privacy import (
-    mark_personal,
-    mark_personal_typed,
-    pseudonym,
-    pseudonyms,
-)
+from nextquery.logs.privacy import mark_personal, mark_personal_typed, pseudonym, pseudonyms
 from nextquery.logs.settings import PrepareSettings
-from nextquery.logs.spelling import (
-    MIN_PAIR_USERS,
-    Counted,
-    Speller,
-    WordCounts,
-    learn_spelling,
-)
+from nextquery.logs.spelling import MIN_PAIR_USERS, Counted, Speller, WordCounts, learn_spelling
 from nextquery.normalise import normalise_query
 
 

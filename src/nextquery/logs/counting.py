@@ -161,9 +161,8 @@ def undecided_share(useful: int, clicked_and_followed: int) -> float:
 
 def usefulness(data: PreparedData, split: str) -> Iterator[float]:
     """How useful each query of a split was, from 0 to 1, in the order of `data.sessions`."""
-    rows: pl.LazyFrame = with_usefulness(
-        nw.from_native(data.session_rows("background"))
-    ).to_native()
+    background = with_usefulness(nw.from_native(data.session_rows("background")))
+    rows: pl.LazyFrame = background.to_native()
     clicked = (pl.col("clicks") > 0).sum()
     sums = rows.select(pl.col(USEFUL).sum(), pl.col(UNDECIDED).sum(), clicked).collect()
     useful, undecided, clicks = sums.row(0)

@@ -196,7 +196,7 @@ def problems(data: PreparedData, facts: LogFacts) -> Iterator[Advice]:
         )
     if not has_clicks(data):
         yield Advice(
-            "The log has no clicks: Search Shortcuts takes every session's end for a good one.",
+            "The log has no clicks: Search Shortcuts takes every session's end for a good one."
         )
 
 
@@ -217,7 +217,7 @@ def dominance(data: PreparedData) -> Iterator[Advice]:
         yield Advice(
             f"{users:,} users in {total:,} rows: nearly every row has a user of its own, so that "
             "there are no sessions. Choose the column that stays the same through a visit with "
-            "`columns=user=...,time=...,query=...`.",
+            "`columns=user=...,time=...,query=...`."
         )
         return
     settings = data.artifact.entry("settings")
@@ -231,7 +231,7 @@ def dominance(data: PreparedData) -> Iterator[Advice]:
             yield Advice(
                 f"One visitor has {count / total:.1%} of the rows ({count:,}; the mean is "
                 f"{total / users:.1f}): a shared address, a monitor or staff? To leave it out, "
-                f"write {PSEUDONYM}{user} into a file for `exclude_users`.",
+                f"write {PSEUDONYM}{user} into a file for `exclude_users`."
             )
     yield from _one_visitor_queries(data, rows)
 
@@ -269,7 +269,7 @@ def _one_visitor_queries(data: PreparedData, rows: pl.LazyFrame) -> Iterator[Adv
             advice = f"{PSEUDONYM}{user} in a file for `exclude_users` leaves that visitor out"
         yield Advice(
             f"The query {query!r} {judgement}: {count:,} rows of {users:,} users, {top:,} of them "
-            f"by one visitor. {advice}.",
+            f"by one visitor. {advice}."
         )
 
 

@@ -127,9 +127,9 @@ _LISTED = {"file": pl.String, "line": pl.Int64, "reason": pl.String, "excerpt": 
 def read_list(listed: Path, owners: Path) -> pl.DataFrame:
     """The listed rows with what is known of each: place, user and time."""
     text = gzip.decompress(listed.read_bytes())
-    rows = pl.DataFrame(schema=_LISTED)
-    if text:
-        rows = pl.read_ndjson(io.BytesIO(text), schema=_LISTED)
+    rows = (
+        pl.read_ndjson(io.BytesIO(text), schema=_LISTED) if text else pl.DataFrame(schema=_LISTED)
+    )
     return pl.concat([rows, pl.read_parquet(owners)], how="horizontal")
 
 

@@ -371,9 +371,8 @@ def _claim(folder: Path, origin: dict[str, str]) -> None:
     try:
         claimed = json.loads(read_plain_text(note))
     except (OSError, ValueError):
-        raise InputError(
-            f"{folder}: does not say what it was fetched from; remove it first"
-        ) from None
+        problem = "does not say what it was fetched from; remove it first"
+        raise InputError(f"{folder}: {problem}") from None
     if claimed != origin:
         name = claimed.get("name") if isinstance(claimed, dict) else claimed
         raise InputError(f"{folder}: holds what was fetched from {name}; remove it first")

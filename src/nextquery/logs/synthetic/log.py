@@ -140,9 +140,8 @@ def slip(text: str, number: int) -> str:
         return text + text[-1]
     position = inner[(number // 3) % len(inner)]
     pair = text[position : position + 2]
-    return (
-        text[:position] + (pair[::-1], pair[1], pair[0] + pair)[number % 3] + text[position + 2 :]
-    )
+    changed = (pair[::-1], pair[1], pair[0] + pair)[number % 3]
+    return text[:position] + changed + text[position + 2 :]
 
 
 @lru_cache(maxsize=1 << 16)
