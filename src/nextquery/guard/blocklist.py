@@ -96,7 +96,11 @@ def look_alikes() -> Mapping[int, str]:
         for character in group
         if len(character) == 1 and not character.isascii()
     }
-    lowered = {ord(chr(code).lower()): letter for code, letter in table.items() if _one(code)}
+    lowered = {
+        ord(lower): letter
+        for code, letter in table.items()
+        if len(lower := chr(code).lower()) == 1 and not lower.isascii()
+    }
     also = {ord(c): letter for letter, letters in _ALSO_DRAWN_AS.items() for c in letters}
     return _named_letters() | lowered | table | also
 
@@ -109,10 +113,6 @@ def _named_letters() -> dict[int, str]:
         if match is not None and chr(code).lower() not in _OF_LIVING_ALPHABETS:
             table[code] = match[1].lower()
     return table
-
-
-def _one(code: int) -> bool:
-    return len(chr(code).lower()) == 1 and not chr(code).lower().isascii()
 
 
 def _groups() -> Iterable[set[str]]:
@@ -391,7 +391,7 @@ class Blocklist:
                 ends.add(word.coarse[-_EDGE:])
         self._whole.discard(())
         self._count += len(seen)
-        self._heads |= _heads(begins)
+        self._heads.update(begin[:length] for begin in begins for length in range(1, _EDGE + 1))
         self._tails |= _tails(ends)
 
     def _add(self, phrase: Sequence[Reading], word: Reading) -> None:
@@ -498,15 +498,6 @@ def _read_entries(
     ]
 
 
-def _heads(begins: set[str]) -> set[str]:
-    """What the first piece of a word that is cut up can begin with."""
-    heads = set[str]()
-    while begins:
-        heads |= begins
-        begins = {begin[:-1] for begin in begins if len(begin) > 1}
-    return heads
-
-
 def _tails(plain: set[str]) -> set[str]:
     """What the last piece of a word that is cut up, inflected or not, can end with."""
     ends = set(plain)
@@ -515,11 +506,7 @@ def _tails(plain: set[str]) -> set[str]:
         # As much of the word as can be in an end, and a letter that both may share.
         stumps = {end[len(inflection) - _EDGE - 1 :] for end in bare}
         ends |= {(s.removesuffix(inflection[0]) + inflection)[-_EDGE:] for s in stumps}
-    tails = set[str]()
-    while ends:
-        tails |= ends
-        ends = {end[1:] for end in ends if len(end) > 1}
-    return tails
+    return {end[start:] for end in ends for start in range(len(end))}
 
 
 def is_whole_query(entry: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,10 +59,6 @@ class RareSet:
     def is_valid(self) -> bool:
         """Whether it has the bytes of a filter: at least those of an empty one."""
         return self.bits.dtype == np.uint8 and len(self.bits) >= _EMPTY_BITS // 8
-
-    def save(self, path: Path) -> None:
-        """Write the filter's bits."""
-        np.save(path, self.bits, allow_pickle=False)
 
     def has(self, key: int) -> bool:
         """What `contains` says of one key."""

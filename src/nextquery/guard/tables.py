@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import marisa_trie
 import numpy as np
@@ -35,17 +34,15 @@ CALIBRATED = 20_000
 _NO_KEYS = np.empty(0, dtype=np.uint64)
 
 
-def _no_queries() -> marisa_trie.RecordTrie:
-    return marisa_trie.RecordTrie(COUNT_FORMAT, [])
-
-
 @dataclass(frozen=True)
 class Tables:
     """The opened tables; the default ones know nothing and refuse nothing (K = 1)."""
 
     min_users: int = 1
     secret: bytes = b""
-    queries: marisa_trie.RecordTrie = field(default_factory=_no_queries)
+    queries: marisa_trie.RecordTrie = field(
+        default_factory=lambda: marisa_trie.RecordTrie(COUNT_FORMAT, [])
+    )
     words: marisa_trie.Trie = field(default_factory=marisa_trie.Trie)
     common_pairs: Keys = field(default_factory=lambda: _NO_KEYS)
     rare_pairs: RareSet = field(default_factory=lambda: RareSet.build(_NO_KEYS))
@@ -92,12 +89,32 @@ def open_tables(model: Path | Artifact) -> Tables:
 def _read_tables(artifact: Artifact) -> Tables:
     if not artifact.files(FOLDER):
         raise ArtifactError(f"{artifact.path}: has no {FOLDER}/; make the model again")
-    settings = _settings(artifact)
+    name = f"{FOLDER}/settings.json"
+    corrections: dict[str, str] = {}
+    try:
+        settings = json.loads(artifact.file(name).read_text(encoding="utf-8"))
+        min_users, secret = settings["min_users"], bytes.fromhex(settings["key"])
+        # Models of earlier versions have no text-quality gate.
+        fluency = float(settings["least_fluency"]) if "least_fluency" in settings else None
+        if fluency is not None:
+            corrections = {str(word): str(text) for word, text in settings["corrections"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ArtifactError(
+            f"{artifact.path / name}: cannot be read ({error}); make the model again"
+        ) from None
+    if type(min_users) is not int or min_users < 1 or len(secret) > LONGEST_KEY:
+        raise ArtifactError(f"{artifact.path / name}: not as it should be; make the model again")
     words = load_trie(artifact, f"{FOLDER}/words.marisa")
     pairs = load_array(artifact, f"{FOLDER}/common_pairs.npy", "u")
+    typed_text, titles = None, f"{FOLDER}/titles.marisa"
+    if fluency is not None:
+        counts = load_array(artifact, f"{FOLDER}/word_positions.npy", "i")
+        users = load_array(artifact, f"{FOLDER}/pair_users.npy", "i")
+        typed_text = TypedText(words, secret, counts, pairs, users, fluency, corrections)
+    has_titles = titles in artifact.files(FOLDER)
     tables = Tables(
-        min_users=settings.min_users,
-        secret=settings.secret,
+        min_users=min_users,
+        secret=secret,
         queries=load_record_trie(artifact, f"{FOLDER}/queries.marisa", COUNT_FORMAT, COUNT_WIDTH),
         words=words,
         common_pairs=pairs,
@@ -105,17 +122,11 @@ def _read_tables(artifact: Artifact) -> Tables:
         rare_queries=RareSet(load_array(artifact, f"{FOLDER}/rare_queries.npy", "u")),
         word_counts=_counts(artifact, "word_counts.npy"),
         pair_counts=_counts(artifact, "pair_counts.npy"),
-        titles=_titles(artifact),
-        typed_text=_read_typed_text(artifact, settings, words, pairs),
+        titles=load_trie(artifact, titles) if has_titles else marisa_trie.Trie(),
+        typed_text=typed_text,
     )
     artifact.check_once("guard", tables.check)
     return tables
-
-
-def _titles(artifact: Artifact) -> marisa_trie.Trie:
-    name = f"{FOLDER}/titles.marisa"
-    has_titles = name in artifact.files(FOLDER)
-    return load_trie(artifact, name) if has_titles else marisa_trie.Trie()
 
 
 def _counts(artifact: Artifact, name: str) -> Keys:
@@ -125,64 +136,17 @@ def _counts(artifact: Artifact, name: str) -> Keys:
     return load_array(artifact, f"{FOLDER}/{name}", "u")
 
 
-@dataclass(frozen=True)
-class _Settings:
-    """What `settings.json` says."""
-
-    min_users: int
-    secret: bytes
-    least_fluency: float | None = None
-    """None in models of earlier versions, which have no text-quality gate."""
-    corrections: Mapping[str, str] = field(default_factory=dict)
-
-
-def _settings(artifact: Artifact) -> _Settings:
-    name = f"{FOLDER}/settings.json"
-    try:
-        settings = json.loads(artifact.file(name).read_text(encoding="utf-8"))
-        parsed = _Settings(settings["min_users"], bytes.fromhex(settings["key"]))
-        if "least_fluency" in settings:
-            parsed = _Settings(
-                parsed.min_users,
-                parsed.secret,
-                float(settings["least_fluency"]),
-                {str(word): str(text) for word, text in settings["corrections"].items()},
-            )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ArtifactError(
-            f"{artifact.path / name}: cannot be read ({error}); make the model again"
-        ) from None
-    fits = type(parsed.min_users) is int and parsed.min_users >= 1
-    if not fits or len(parsed.secret) > LONGEST_KEY:
-        raise ArtifactError(f"{artifact.path / name}: not as it should be; make the model again")
-    return parsed
-
-
-def _read_typed_text(
-    artifact: Artifact, settings: _Settings, words: Any, pairs: Keys
-) -> TypedText | None:
-    if settings.least_fluency is None:
-        return None
-    return TypedText(
-        words,
-        settings.secret,
-        load_array(artifact, f"{FOLDER}/word_positions.npy", "i"),
-        pairs,
-        load_array(artifact, f"{FOLDER}/pair_users.npy", "i"),
-        settings.least_fluency,
-        settings.corrections,
-    )
-
-
 def write_tables(data: PreparedData, folder: Path) -> None:
     """Write the tables for `data` into `folder/guard/`, the same bytes for the same data."""
     target = folder / FOLDER
     target.mkdir()
-    secret = _secret(data)
+    # A key of its own for every log, so that fingerprints of two logs cannot be compared.
+    sums = json.dumps(data.artifact.manifest["files"], sort_keys=True)
+    secret = hashlib.blake2b(sums.encode(), digest_size=16, person=b"nextquery.guard").digest()
     words = _write_known(data, target)
     pairs, users = _write_pairs(data, secret, target)
     rare = text_keys(_rare_queries(data), secret)
-    RareSet.build(rare).save(target / "rare_queries.npy")
+    np.save(target / "rare_queries.npy", RareSet.build(rare).bits, allow_pickle=False)
     if titles := data.titles():
         marisa_trie.Trie(sorted(titles)).save(str(target / "titles.marisa"))
     typed = count_typed_text(data, words, secret, pairs, users)
@@ -196,12 +160,6 @@ def write_tables(data: PreparedData, folder: Path) -> None:
     }
     write_text(target / "settings.json", json.dumps(settings, indent=2) + "\n")
     data.artifact.check_current()  # the last that is read of it: all came from one folder
-
-
-def _secret(data: PreparedData) -> bytes:
-    """A key of its own for every log, so that fingerprints of two logs cannot be compared."""
-    sums = json.dumps(data.artifact.manifest["files"], sort_keys=True)
-    return hashlib.blake2b(sums.encode(), digest_size=16, person=b"nextquery.guard").digest()
 
 
 def _write_known(data: PreparedData, target: Path) -> marisa_trie.Trie:
@@ -234,7 +192,8 @@ def _write_pairs(data: PreparedData, secret: bytes, target: Path) -> tuple[Keys,
     """Write the pairs of adjacent words; return the keys and users of those of K users."""
     import polars as pl
 
-    pairs = _pair_users(data)
+    counted = data.counts("word_pairs").select("first", "second", "users", "count")
+    pairs = counted.sort("first", "second").collect()
     words = pl.concat([pairs["first"], pairs["second"].alias("first")]).unique().sort()
     keys = pl.DataFrame({"word": words, "key": text_keys(words, secret)})
     joined = pairs.join(keys, left_on="first", right_on="word", maintain_order="left").join(
@@ -249,7 +208,8 @@ def _write_pairs(data: PreparedData, secret: bytes, target: Path) -> tuple[Keys,
     if _corrects_spelling(data):
         counts = joined["count"].to_numpy()[~rare][order].astype(np.uint64)
         np.save(target / "pair_counts.npy", counts, allow_pickle=False)
-    RareSet.build(key_pairs[rare]).save(target / "rare_pairs.npy")
+    rare_pairs = RareSet.build(key_pairs[rare])
+    np.save(target / "rare_pairs.npy", rare_pairs.bits, allow_pickle=False)
     return common, common_users
 
 
@@ -292,12 +252,6 @@ def _corrections(data: PreparedData) -> dict[str, str]:
     }
     candidates = learn_spelling(sorted(counts), counts, beside).candidates
     return {word: ranked[0].text for word, ranked in candidates.items() if ranked[0].alone}
-
-
-def _pair_users(data: PreparedData) -> pl.DataFrame:
-    """How many users typed each pair of adjacent words of the background, however few."""
-    pairs = data.counts("word_pairs").select("first", "second", "users", "count")
-    return pairs.sort("first", "second").collect()
 
 
 def _rare_queries(data: PreparedData) -> pl.Series:

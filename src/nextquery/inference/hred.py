@@ -112,22 +112,15 @@ class HREDModel:
     def _encoded(self, queries: Sequence[str]) -> list[Floats]:
         """Eq. 4: the states of each query (words + 1, d_h), of which the last is its vector."""
         outside: dict[str, int] = {}
-        ids = [self._ids(query, outside) for query in queries]
-        return self.network.encode_queries(ids, tuple(outside))
-
-    def _ids(self, query: str, outside: dict[str, int]) -> list[int]:
-        """The ids of the words and the end of a query.
-
-        With `character_ngrams`, a word that the vocabulary lacks is added to `outside` and has an
-        id from V on.
-        """
-        ids = self.vocabulary.encode(query)
+        ids = [self.vocabulary.encode(query) for query in queries]
         if self.network.config.character_ngrams:
-            for position, word in enumerate(query.split()):
-                if ids[position] == UNKNOWN:
-                    number = outside.setdefault(word, len(outside))
-                    ids[position] = len(self.vocabulary) + number
-        return ids
+            # A word that the vocabulary lacks has an id from V on.
+            for query, query_ids in zip(queries, ids, strict=True):
+                for position, word in enumerate(query.split()):
+                    if query_ids[position] == UNKNOWN:
+                        number = outside.setdefault(word, len(outside))
+                        query_ids[position] = len(self.vocabulary) + number
+        return self.network.encode_queries(ids, tuple(outside))
 
 
 class HREDUsefulness:

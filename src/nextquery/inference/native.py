@@ -8,7 +8,7 @@ import ctypes
 import mmap
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -252,15 +252,10 @@ def give_back() -> None:
         mappings = Path("/proc/self/smaps").read_text(encoding="utf-8", errors="replace")
     except (OSError, AttributeError):
         return
-    for start, stop in _unwritten_code(mappings):
-        advise(start, stop - start, _MADV_DONTNEED)
-
-
-def _unwritten_code(mappings: str) -> Iterator[tuple[int, int]]:
-    """The address ranges of `/proc/self/smaps` that hold a file's code and nothing else."""
     for mapping in _CODE.finditer(mappings):
-        if "\nAnonymous:             0 kB\n" in mapping[3]:
-            yield int(mapping[1], 16), int(mapping[2], 16)
+        if "\nAnonymous:             0 kB\n" in mapping[3]:  # a file's code and nothing else
+            start, stop = int(mapping[1], 16), int(mapping[2], 16)
+            advise(start, stop - start, _MADV_DONTNEED)
 
 
 def page_out(array: NDArray[Any]) -> bool:

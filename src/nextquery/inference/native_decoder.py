@@ -162,10 +162,6 @@ class Workspace:
         self.record = SearchRecord()
         self._grow(3 * rows + 64)
 
-    def fits(self, sizes: Sizes) -> bool:
-        """Whether a search of these sizes fits in here."""
-        return all(have >= need for have, need in zip(self.sizes, sizes, strict=True))
-
     def begin(self, start: SearchStart, beam: int, longest: int) -> None:
         """Put the first prefixes of a search here."""
         live, prefixes = start.live, start.state
@@ -236,7 +232,7 @@ class Workspaces:
             space = self._free.pop()
         except IndexError:
             return Workspace(sizes, self._model)
-        if space.fits(sizes):
+        if all(have >= need for have, need in zip(space.sizes, sizes, strict=True)):
             return space
         larger = (max(have, need) for have, need in zip(space.sizes, sizes, strict=True))
         return Workspace(Sizes(*larger), self._model)
@@ -289,7 +285,9 @@ class NativeSteps:
             kernel.workspaces.give_back(space)
             self._space = None
             return None
-        self._count(space.record)
+        guard = self._rules[0].shared.guard
+        guard.count(Reason.BLOCKLIST, space.record.blocked)
+        guard.count(Reason.RARE_PAIR, space.record.rare)
         if space.record.doubtful:
             self._judge(space)
         return self._ended(space)
@@ -308,13 +306,6 @@ class NativeSteps:
         words = space.ended_words[: number * length].reshape(number, length)
         columns = space.ended_contexts[:number], words, space.ended_totals[:number]
         return map(Ended, *(column.tolist() for column in columns))
-
-    def _count(self, record: Any) -> None:
-        guard = self._rules[0].shared.guard
-        if record.blocked:
-            guard.count(Reason.BLOCKLIST, record.blocked)
-        if record.rare:
-            guard.count(Reason.RARE_PAIR, record.rare)
 
     def _judge(self, space: Workspace) -> None:
         """Ask the blocklist about words together with the words before them."""

@@ -1,10 +1,9 @@
 """The hierarchical recurrent encoder-decoder, equation by equation (docs/explanation/model.md).
 
 The reference for both sides: training (`likelihood.py`) runs the same modules over packed batches,
-decoding (`inference/network.py`) computes the same without PyTorch, and tests hold both to
-the steps here. A query is its words followed by
-the end-of-query symbol; the encoder reads that symbol too, as the paper writes one sequence `Q_m`
-for both sides.
+decoding (`inference/hred_network.py`) computes the same without PyTorch, and tests compare both
+with the steps here. A query is its words followed by the end-of-query symbol; the encoder reads
+that symbol too, as the paper writes one sequence `Q_m` for both sides.
 """
 
 from collections.abc import Sequence
@@ -66,9 +65,6 @@ def _distinct(buckets: Ints, number: int) -> tuple[Ints, Ints]:
     occurs = np.zeros(number, dtype=bool)
     occurs[buckets] = True
     return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[buckets]
-
-
-WORD_VECTORS = "word_vectors.weight"
 
 
 class WordProjection(nn.Module):
@@ -273,7 +269,9 @@ class HRED(StoredModel[ModelConfig]):
         """The weights as a model folder has them: a word's vector includes that of its n-grams."""
         tensors = super().stored()
         if self.word_vectors is not None and self.character_ngrams is not None:
-            tensors[WORD_VECTORS] = self.word_vectors.weight + self.character_ngrams.all_means()
+            tensors["word_vectors.weight"] = (
+                self.word_vectors.weight + self.character_ngrams.all_means()
+            )
         return tensors
 
     @torch.no_grad()
@@ -281,10 +279,6 @@ class HRED(StoredModel[ModelConfig]):
         """Separate what n-grams add from the word vectors, as `stored` had joined them."""
         if self.word_vectors is not None and self.character_ngrams is not None:
             self.word_vectors.weight -= self.character_ngrams.all_means()
-
-
-SPREAD = 0.01
-_RECURRENT = (".gates", ".candidate")
 
 
 @torch.no_grad()
@@ -299,12 +293,12 @@ def initialise_as_authors(model: HRED) -> None:
     (True, False)
     """
     for name, parameter in model.named_parameters():
-        if name.endswith(_RECURRENT):
+        if name.endswith((".gates", ".candidate")):
             continue  # orthogonal from the start
         if parameter.dim() == 1:
             parameter.zero_()
         else:
-            parameter.normal_(std=SPREAD)
+            parameter.normal_(std=0.01)
     for module in model.modules():
         if isinstance(module, nn.Embedding):
             module.weight[PADDING] = 0.0

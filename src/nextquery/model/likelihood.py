@@ -20,7 +20,7 @@ from torch.autograd import Function
 from torch.nn import functional
 
 from nextquery.artifacts import open_artifact
-from nextquery.model.hred import HRED, SessionInputs
+from nextquery.model.hred import HRED
 from nextquery.model.recurrence import round_size, times_transposed, transposed_times
 from nextquery.model.settings import ModelConfig, TransformerConfig
 from nextquery.model.stored import Layout, States, pointed, rows_at, tensor
@@ -259,20 +259,13 @@ class SessionLikelihood(nn.Module):
         if candidates is None:
             bias = self.never if output_bias is None else self.never + output_bias
             return model.output_matrix, bias, batch.targets
-        filled = filled_up(candidates)
-        words, bias = tensor(model, filled.words), tensor(model, filled.correction)
+        # A round number of candidates: the padding symbol, which is never predicted, fills up.
+        missing = (0, round_size(len(candidates.words)) - len(candidates.words))
+        words = tensor(model, np.pad(candidates.words, missing, constant_values=PADDING))
+        bias = tensor(model, np.pad(candidates.correction, missing, constant_values=-np.inf))
         if output_bias is not None:
             bias = bias + rows_at(output_bias[:, None], words).squeeze(1)
         return model.outputs_of(words), bias, candidates.index(batch.targets)
-
-
-def filled_up(candidates: Candidates) -> Candidates:
-    """A round number of candidates: the padding symbol, which is never predicted, fills up."""
-    padding = round_size(len(candidates.words)) - len(candidates.words)
-    return Candidates(
-        np.pad(candidates.words, (0, padding), constant_values=PADDING),
-        np.pad(candidates.correction, (0, padding), constant_values=-np.inf),
-    )
 
 
 def predict(model: SessionModel, batch: Batch) -> Predictions:
@@ -288,40 +281,31 @@ def predict(model: SessionModel, batch: Batch) -> Predictions:
 
 
 def _hred_states(model: HRED, batch: Batch) -> States:
-    """Encode the sessions and run the decoder."""
+    """Encode the sessions and run the decoder; everything is packed."""
     words = tensor(model, batch.encoder_words)
     word_states = model.run_encoder(words, batch.encoder_sizes, batch.outside)
-    contexts = rows_at(_session_states(model, batch, word_states), tensor(model, batch.contexts))
-    session = model.session_inputs(contexts)
-    states, previous = _decoder_states(model, batch, contexts, session)
-    omega = model.output_state(states) + previous
-    if session.output is not None:
-        omega = omega + _by_position(model, session.output, batch.decoder_sizes)
-    return States(word_states, states, previous, omega)
-
-
-def _session_states(model: HRED, batch: Batch, word_states: Tensor) -> Tensor:
-    """Eq. 5: the state of an empty session, then `s_m` of all sessions, packed."""
+    # Eq. 5: the state of an empty session, then `s_m` of all sessions.
     queries = rows_at(word_states, tensor(model, batch.query_ends))
-    start = model.start_session(1)
+    empty = model.start_session(1)
     projected = model.session_input(model.dropout(queries))
-    first = start.expand(batch.sessions, -1)
-    return torch.cat([start, model.session_encoder.run(projected, batch.session_sizes, first)])
-
-
-def _decoder_states(
-    model: HRED, batch: Batch, contexts: Tensor, session: SessionInputs
-) -> tuple[Tensor, Tensor]:
-    """Eq. 7 and 8: `d_{n-1}` (positions, d_h) and `E_o w_{n-1}` (positions, d_e), packed."""
+    first = empty.expand(batch.sessions, -1)
+    read = model.session_encoder.run(projected, batch.session_sizes, first)
+    contexts = rows_at(torch.cat([empty, read]), tensor(model, batch.contexts))
+    session = model.session_inputs(contexts)
+    # Eq. 7 and 8: `d_{n-1}` (positions, d_h) and `E_o w_{n-1}` (positions, d_e).
     start = model.start_decoder(contexts, session)
     inputs = model.word_inputs(tensor(model, batch.decoder_words))
     projected = model.decoder_input(inputs)
     if session.step is not None:
         projected = projected + _by_position(model, session.step, batch.decoder_sizes[1:])
-    rest = model.decoder.run(projected, batch.decoder_sizes[1:], start)
+    states = torch.cat([start, model.decoder.run(projected, batch.decoder_sizes[1:], start)])
     previous = model.output_word(inputs)
     nothing = previous.new_zeros((len(start), previous.shape[1]))  # w_0 = 0
-    return torch.cat([start, rest]), torch.cat([nothing, previous])
+    previous = torch.cat([nothing, previous])
+    omega = model.output_state(states) + previous
+    if session.output is not None:
+        omega = omega + _by_position(model, session.output, batch.decoder_sizes)
+    return States(word_states, states, previous, omega)
 
 
 def _with_copying(model: SessionModel, batch: Batch, states: States) -> Predictions:

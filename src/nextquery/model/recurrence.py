@@ -7,7 +7,7 @@ matrix's gradient is one product instead of one per step.
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -151,18 +151,6 @@ def _linear(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
     return product
 
 
-class Steps(NamedTuple):
-    """What the gradient needs of all steps, packed (total, d)."""
-
-    before: Tensor
-    """The state before each step."""
-    kept: Tensor
-    """What the reset gate kept of it."""
-    candidates: Tensor
-    gates: Tensor
-    """(total, 2 d): `r_n` and `u_n`."""
-
-
 class GRU(nn.Module):
     """The recurrence of Eq. 3; inputs arrive already multiplied by `I_r`, `I_u` and `I`.
 
@@ -223,95 +211,62 @@ class _Packed(Function):
         candidate_matrix: Tensor,
         sizes: tuple[int, ...],
     ) -> Tensor:
-        matrices = (gate_matrix, candidate_matrix)
-        steps, states = _forward(projected, state, matrices, sizes)
-        ctx.save_for_backward(*steps, *matrices)
+        total, d = len(projected), state.shape[1]
         ctx.sizes, ctx.sequences = sizes, len(state)
+        # The state before each step, the state after it, and what the reset gate kept.
+        before, states, kept, candidates = (state.new_empty((total, d)) for _ in range(4))
+        gates = state.new_empty((total, 2 * d))  # r_n and u_n
+        rows_per_step = sizes[0] if sizes else 0
+        gate_product = PackedMatrix(gate_matrix, rows_per_step)
+        candidate_product = PackedMatrix(candidate_matrix, rows_per_step)
+        for rows in _steps(sizes):
+            previous = before[rows].copy_(state[: rows.stop - rows.start])
+            gate_product.add_product(projected[rows, : 2 * d], previous, out=gates[rows])
+            reset, update = gates[rows].sigmoid_().chunk(2, dim=1)
+            torch.mul(reset, previous, out=kept[rows])
+            candidate = candidates[rows]
+            candidate_product.add_product(projected[rows, 2 * d :], kept[rows], out=candidate)
+            state = torch.lerp(previous, candidate.tanh_(), update, out=states[rows])
+        ctx.save_for_backward(before, kept, candidates, gates, gate_matrix, candidate_matrix)
         return states
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         before, kept, candidates, gates, gate_matrix, candidate_matrix = ctx.saved_tensors
-        d = before.shape[1]
-        grad_inputs, grad_start = _backward(
-            grads[0],
-            Steps(before, kept, candidates, gates),
-            (gate_matrix, candidate_matrix),
-            ctx.sizes,
-            ctx.sequences,
-        )
+        total, d = before.shape
+        grad_inputs = before.new_empty((total, 3 * d))  # d loss / d projected
+        carried = before.new_zeros((0, d))  # d loss / d state, from the step after
+        rows_per_step = ctx.sizes[0] if ctx.sizes else 0
+        gate_product = PackedMatrix(gate_matrix.t(), rows_per_step)
+        candidate_product = PackedMatrix(candidate_matrix.t(), rows_per_step)
+        for rows in reversed(_steps(ctx.sizes)):
+            grad = grads[0][rows].clone()
+            grad[: len(carried)] += carried
+            reset, update = gates[rows].chunk(2, dim=1)
+            candidate, previous = candidates[rows], before[rows]
+            grad_reset, grad_update, grad_candidate = grad_inputs[rows].chunk(3, dim=1)
+            candidate_grad = grad * update
+            torch.ops.aten.tanh_backward.grad_input(
+                candidate_grad, candidate, grad_input=grad_candidate
+            )
+            _sigmoid_backward((candidate - previous).mul_(grad), update, out=grad_update)
+            grad_kept = candidate_product.product(grad_candidate)
+            _sigmoid_backward(grad_kept * previous, reset, out=grad_reset)
+            passed = grad.sub_(candidate_grad).addcmul_(grad_kept, reset)
+            carried = gate_product.add_product(passed, grad_inputs[rows, : 2 * d], out=passed)
         return (
             grad_inputs,
-            grad_start,
+            # Sequences without a step have no influence through this recurrence.
+            functional.pad(carried, (0, 0, 0, ctx.sequences - len(carried))),
             transposed_times(grad_inputs[:, : 2 * d], before),
             transposed_times(grad_inputs[:, 2 * d :], kept),
             None,
         )
 
 
-def _forward(
-    projected: Tensor, state: Tensor, matrices: tuple[Tensor, Tensor], sizes: Sequence[int]
-) -> tuple[Steps, Tensor]:
-    """All steps: what the gradient needs of them, and the states (total, d).
-
-    `matrices` are `H_r` above `H_u` (2 d, d), and `H` (d, d).
-    """
-    total, d = len(projected), state.shape[1]
-    before, states, kept, candidates = (state.new_empty((total, d)) for _ in range(4))
-    gates = state.new_empty((total, 2 * d))  # r_n and u_n
-    rows_per_step = sizes[0] if sizes else 0
-    gate_product, candidate_product = (PackedMatrix(matrix, rows_per_step) for matrix in matrices)
-    for rows in _steps(sizes):
-        previous = before[rows].copy_(state[: rows.stop - rows.start])
-        gate_product.add_product(projected[rows, : 2 * d], previous, out=gates[rows])
-        reset, update = gates[rows].sigmoid_().chunk(2, dim=1)
-        torch.mul(reset, previous, out=kept[rows])
-        candidate = candidates[rows]
-        candidate_product.add_product(projected[rows, 2 * d :], kept[rows], out=candidate)
-        state = torch.lerp(previous, candidate.tanh_(), update, out=states[rows])
-    return Steps(before, kept, candidates, gates), states
-
-
-def _backward(
-    grads: Tensor,
-    steps: Steps,
-    matrices: tuple[Tensor, Tensor],
-    sizes: Sequence[int],
-    sequences: int,
-) -> tuple[Tensor, Tensor]:
-    """The gradients of `projected` (total, 3 d) and of the first state, from the states'."""
-    total, d = grads.shape
-    grad_inputs = grads.new_empty((total, 3 * d))  # d loss / d projected
-    carried = grads.new_zeros((0, d))  # d loss / d state, from the step after
-    rows_per_step = sizes[0] if sizes else 0
-    gate_product, candidate_product = (
-        PackedMatrix(matrix.t(), rows_per_step) for matrix in matrices
-    )
-    for rows in reversed(_steps(sizes)):
-        grad = grads[rows].clone()
-        grad[: len(carried)] += carried
-        reset, update = steps.gates[rows].chunk(2, dim=1)
-        candidate, previous = steps.candidates[rows], steps.before[rows]
-        grad_reset, grad_update, grad_candidate = grad_inputs[rows].chunk(3, dim=1)
-        candidate_grad = grad * update
-        _tanh_backward(candidate_grad, candidate, out=grad_candidate)
-        _sigmoid_backward((candidate - previous).mul_(grad), update, out=grad_update)
-        grad_kept = candidate_product.product(grad_candidate)
-        _sigmoid_backward(grad_kept * previous, reset, out=grad_reset)
-        passed = grad.sub_(candidate_grad).addcmul_(grad_kept, reset)
-        carried = gate_product.add_product(passed, grad_inputs[rows, : 2 * d], out=passed)
-    # Sequences without a step have no influence through this recurrence.
-    return grad_inputs, functional.pad(carried, (0, 0, 0, sequences - len(carried)))
-
-
 def _sigmoid_backward(grad: Tensor, value: Tensor, out: Tensor) -> None:
     """`grad value (1 - value)`: back through a sigmoid."""
     torch.ops.aten.sigmoid_backward.grad_input(grad, value, grad_input=out)
-
-
-def _tanh_backward(grad: Tensor, value: Tensor, out: Tensor) -> None:
-    """`grad (1 - value^2)`: back through a tanh."""
-    torch.ops.aten.tanh_backward.grad_input(grad, value, grad_input=out)
 
 
 def _steps(sizes: Sequence[int]) -> list[slice]:

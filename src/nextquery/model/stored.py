@@ -236,7 +236,8 @@ class CopyAttention(nn.Module):
         """
         inputs = torch.cat([decoder, previous], dim=1)
         queries = rows_at(self.scale * self.query(inputs), layout.rows)
-        scores = queries @ memory.keys.transpose(1, 2) + self._age_scores(ages)
+        age_scores = rows_at(self.age[:, None], (ages - 1).clamp(0, AGES - 1)).squeeze(-1)
+        scores = queries @ memory.keys.transpose(1, 2) + age_scores
         allowed = ages > 0
         # A row without any source must stay finite: softmax over a constant, then zeroed.
         weights = scores.masked_fill(~allowed, -1e9).softmax(dim=-1) * allowed
@@ -245,9 +246,6 @@ class CopyAttention(nn.Module):
         gate = inputs @ of_inputs + context @ of_context + self.gate.bias
         possible = allowed.any(dim=-1).flatten()[layout.places]
         return Attention(weights, self.output(context), gate.masked_fill(~possible, -torch.inf))
-
-    def _age_scores(self, ages: Tensor) -> Tensor:
-        return rows_at(self.age[:, None], (ages - 1).clamp(0, AGES - 1)).squeeze(-1)
 
 
 def pointed(weights: Tensor, same: Tensor) -> Tensor:
