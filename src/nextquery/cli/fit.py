@@ -49,7 +49,7 @@ def fit(
     from nextquery.guard.guard import read_hits
     from nextquery.logs.data_folder import PreparedData
     from nextquery.logs.inspect import emptiness
-    from nextquery.suggesters.fit import empty_reason, fit_kind, model_class
+    from nextquery.suggesters.fit import empty_reason, fit_model, model_class
     from nextquery.suggesters.returning import Returning
 
     model_type = model_class(kind)
@@ -60,7 +60,7 @@ def fit(
     with Console(stderr=True).status(f"fitting {kind}"):
         check = read_hits(hits) if hits else None
         counting = {"engine": engine, "spark_master": spark_master}
-        fitted = fit_kind(kind, prepared, chosen, **counting, hits=check)
+        fitted = fit_model(model_type, prepared, chosen, **counting, hits=check)
         fitted.save(out)
     seconds = time.perf_counter() - start
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())

@@ -21,15 +21,15 @@ Memory = TypeVar("Memory")
 class SessionVocabulary:
     """The words of one context: those outside the vocabulary have ids from V on.
 
-    `words` can be copied; `given` are words of a half-typed query, which may be unknown too.
+    `words` can be copied; `typed` are words of a half-typed query, which may be unknown too.
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, words: Sequence[str], given: Sequence[str] = ()
+        self, vocabulary: Vocabulary, words: Sequence[str], typed: Sequence[str] = ()
     ) -> None:
         self._vocabulary = vocabulary
         self.outside: tuple[str, ...] = tuple(
-            dict.fromkeys(word for word in (*words, *given) if word not in vocabulary)
+            dict.fromkeys(word for word in (*words, *typed) if word not in vocabulary)
         )
         self._ids = {word: len(vocabulary) + n for n, word in enumerate(self.outside)}
         self.distinct: tuple[int, ...] = tuple(sorted(set(map(self.id, words))))
@@ -214,11 +214,11 @@ class ContextBatch(Generic[Memory]):
         self,
         vocabulary: Vocabulary,
         contexts: Sequence[ContextState[Memory]],
-        given: Sequence[str] = (),
+        typed: Sequence[str] = (),
     ) -> None:
-        """`given` are words of a half-typed query, which the vocabulary may lack."""
+        """`typed` are words of a half-typed query, which the vocabulary may lack."""
         self.contexts = contexts
         self.memories = [context.memory for context in contexts]
         self.vocabularies = [
-            SessionVocabulary(vocabulary, context.copied_words, given) for context in contexts
+            SessionVocabulary(vocabulary, context.copied_words, typed) for context in contexts
         ]

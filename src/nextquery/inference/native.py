@@ -8,7 +8,6 @@ import ctypes
 import mmap
 import os
 import re
-from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -96,39 +95,31 @@ class Library:
 
     def __init__(self, path: str) -> None:
         self._library = ctypes.CDLL(path)
-        abi = self._function("abi", [], _INTEGER)()
+        abi = self._function("abi", "", _INTEGER)()
         if abi != ABI:
             raise OSError(f"its ABI number is {abi}, this version of nextquery needs {ABI}")
-        self.instructions = self._function("instructions", [], ctypes.c_char_p)
-        self._use = self._function("use", [ctypes.c_char_p], _INTEGER)
-        self._threads = self._function("threads", [_INTEGER])
-        sizes = [_INTEGER, _INTEGER]
-        self._pack_matrix = self._function("pack_matrix", [_POINTER, *sizes, _POINTER])
-        self._pack_matrix_8 = self._function("pack_matrix_8", [_POINTER, *sizes, *[_POINTER] * 3])
-        self.product = self._function(
-            "product", [_POINTER, _INTEGER, _POINTER, *sizes, *[_POINTER] * 2]
-        )
-        self.advance = self._function("advance", [*[_POINTER] * 2, _INTEGER, *[_POINTER] * 6])
-        self.predict = self._function("predict", [*[_POINTER] * 2, _INTEGER, *[_POINTER] * 3])
-        argument_types = [*[_POINTER] * 2, _INTEGER, _POINTER, *sizes, _POINTER, _INTEGER]
-        self.score = self._function("score", [*[_POINTER] * 3, _INTEGER, *[_POINTER] * 3])
-        self.step = self._function("step", [*[_POINTER] * 2, _INTEGER, *[_POINTER] * 2], _INTEGER)
-        self.ended = self._function("ended", [_POINTER, _INTEGER])
-        self.run_symbols = self._function("run_symbols", [_POINTER] * 3)
-        self.pairs_open = self._function(
-            "pairs_open", [_POINTER, _INTEGER, _POINTER, _INTEGER], _POINTER
-        )
-        self.pairs_close = self._function("pairs_close", [_POINTER])
-        self.followers = self._function(
-            "followers", [_POINTER, _INTEGER], ctypes.POINTER(ctypes.c_int32)
-        )
-        self.best = self._function(
-            "best", [*argument_types, *[_POINTER] * 3, _INTEGER, _POINTER], _INTEGER
-        )
+        self.instructions = self._function("instructions", "", ctypes.c_char_p)
+        self._use = self._function("use", "p", _INTEGER)
+        self._threads = self._function("threads", "i")
+        self._pack_matrix = self._function("pack_matrix", "piip")
+        self._pack_matrix_8 = self._function("pack_matrix_8", "piippp")
+        self.product = self._function("product", "pipiipp")
+        self.advance = self._function("advance", "ppipppppp")
+        self.predict = self._function("predict", "ppippp")
+        self.score = self._function("score", "pppippp")
+        self.step = self._function("step", "ppipp", _INTEGER)
+        self.ended = self._function("ended", "pi")
+        self.run_symbols = self._function("run_symbols", "ppp")
+        self.pairs_open = self._function("pairs_open", "pipi", _POINTER)
+        self.pairs_close = self._function("pairs_close", "p")
+        self.followers = self._function("followers", "pi", ctypes.POINTER(ctypes.c_int32))
+        self.best = self._function("best", "ppipiipipppip", _INTEGER)
 
-    def _function(self, name: str, arguments: Sequence[Any], result: Any = None) -> Any:
+    def _function(self, name: str, arguments: str, result: Any = None) -> Any:
+        """A function that takes pointers (`p`) and integers (`i`)."""
         function = getattr(self._library, f"nextquery_{name}")
-        function.argtypes, function.restype = arguments, result
+        function.argtypes = [_POINTER if kind == "p" else _INTEGER for kind in arguments]
+        function.restype = result
         return function
 
     def use(self, instructions: str | None) -> bool:

@@ -242,27 +242,24 @@ class Workspaces:
         self._free.append(space)
 
 
-class SearchKernel(NamedTuple):
-    """What a search calls, and with what."""
-
-    decoder: "CompiledDecoder[Any]"
-    records: Sequence[Any]
-    """Decoder, contexts, whether the mode is fast, rules."""
-    owners: Sequence[Any]
-    """What owns the memory that the records point to."""
-    workspaces: Workspaces
-
-
 class NativeSteps:
     """The steps of one search: the same as those of `ArraySteps`."""
 
-    def __init__(self, kernel: SearchKernel, start: SearchStart, config: DecodeConfig) -> None:
-        self._kernel, self._config = kernel, config
+    def __init__(
+        self,
+        decoder: "CompiledDecoder[Any]",
+        records: Sequence[Any],
+        owners: Sequence[Any],
+        start: SearchStart,
+        config: DecodeConfig,
+    ) -> None:
+        """`records` are decoder, contexts, mode and rules; `owners` own the memory behind them."""
+        self._decoder, self._records, self._owners, self._config = decoder, records, owners, config
         self._rules, live, sources = start.rules, start.live, start.state.batch.sources
         contexts, longest = len(start.rules), max(config.max_words, live.length)
         copied = 0 if sources is None else sources.table.most
         sizes = Sizes(contexts, max(contexts * config.beam, len(live)), longest, copied)
-        self._space: Workspace | None = kernel.workspaces.take(sizes)
+        self._space: Workspace | None = decoder.workspaces.take(sizes)
         self._space.begin(start, config.beam, longest)
         self._state = start.state
 
@@ -271,18 +268,18 @@ class NativeSteps:
 
         Prefixes that are no more likely than the bound of their context are dropped before it.
         """
-        kernel, space = self._kernel, self._space
+        decoder, space = self._decoder, self._space
         if space is None:
             return None
         space.bounds[: len(bounds)] = bounds
-        library, record = kernel.decoder.library, ctypes.byref(space.record)
-        while (rows := library.step(*kernel.records, record)) < 0 or space.record.stage == _KEPT:
+        step, record = decoder.library.step, ctypes.byref(space.record)
+        while (rows := step(*self._records, record)) < 0 or space.record.stage == _KEPT:
             if rows < 0:
                 space.grow()
             else:
                 self._advance(space, rows)
         if rows == 0:
-            kernel.workspaces.give_back(space)
+            decoder.workspaces.give_back(space)
             self._space = None
             return None
         guard = self._rules[0].shared.guard
@@ -294,7 +291,7 @@ class NativeSteps:
 
     def _advance(self, space: Workspace, rows: int) -> None:
         """Make the states of a decoder that is not recurrent."""
-        decoder, parents, words = self._kernel.decoder, space.parents[:rows], space.read[:rows]
+        decoder, parents, words = self._decoder, space.parents[:rows], space.read[:rows]
         self._state = decoder.advance(self._state, parents, words)
         space.take_states(self._state.hidden, self._state.previous)
         space.record.stage = _ADVANCED
@@ -316,7 +313,7 @@ class NativeSteps:
             before = words.from_address(record.words + 8 * row * record.longest)
             rules = self._rules[int(space.contexts[row])]
             space.refused[index] = rules.is_blocked((*before, int(space.extension_words[index])))
-        self._kernel.decoder.library.ended(ctypes.byref(record), contexts)
+        self._decoder.library.ended(ctypes.byref(record), contexts)
 
 
 WORD_INPUTS = ("decoder_input.matrix.weight", "output_word.matrix.weight")
@@ -512,8 +509,7 @@ class CompiledDecoder(ABC, Generic[CompiledState]):
         rules, kept = self._rules.of(start.rules[0].shared).record(start.rules)
         batch: DecodedBatch = start.state.batch
         records = self.record, self.contexts(batch), self.fast, ctypes.byref(rules)
-        kernel = SearchKernel(self, records, (batch, rules, *kept), self.workspaces)
-        return NativeSteps(kernel, start, config)
+        return NativeSteps(self, records, (batch, rules, *kept), start, config)
 
     def contexts(self, batch: DecodedBatch) -> Any:
         """The record of a batch, made once."""

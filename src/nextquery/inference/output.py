@@ -5,7 +5,7 @@ Independent of how a network computes its output vectors: any decoder can use it
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -190,15 +190,6 @@ LEAST_ATTENTION = 1e-30
 """Attention below this counts as this: its logarithm must stay finite."""
 
 
-class CopyMemory(Protocol):
-    """The part of a session's memory that copying reads."""
-
-    @property
-    def word_states(self) -> Sequence[Floats]:
-        """The word states of each query (words, d_h), without the end of the query."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class CopySources:
     """The words of all contexts that can be copied; end-of-query symbols are left out."""
@@ -231,7 +222,15 @@ class CopySources:
         distinct = [vocabulary.distinct for vocabulary in batch.vocabularies]
         width = max(vocabulary.size for vocabulary in batch.vocabularies)
         states = np.concatenate([part for memory in batch.memories for part in memory.word_states])
-        ages = np.array([age for memory in batch.memories for age in _ages(memory)])
+        # How many queries back each word is: 1 for those of the last query.
+        ages = np.array(
+            [
+                len(memory.word_states) - index
+                for memory in batch.memories
+                for index, words in enumerate(memory.word_states)
+                for _ in words
+            ]
+        )
         scale = np.float32(states.shape[1] ** -0.5)
         return cls(
             first=np.cumsum([0, *counts]),
@@ -243,12 +242,6 @@ class CopySources:
             ).astype(np.int64),
             table=CopyTable.of(distinct, width),
         )
-
-
-def _ages(memory: CopyMemory) -> list[int]:
-    """How many queries back each word is: 1 for those of the last query."""
-    newest_first = enumerate(reversed(memory.word_states), start=1)
-    return [age for age, words in newest_first for _ in words][::-1]
 
 
 def attend(

@@ -8,7 +8,7 @@ keys, and values.
 import ctypes
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,22 +39,6 @@ class Read(NamedTuple):
     """(symbols, d): the normalised states."""
     added: Floats
     """(symbols, layers, 2, d): what they add to the cache."""
-
-
-class Blocks(Protocol):
-    """The blocks of a trained Transformer."""
-
-    def read(self, caches: Sequence[Floats], words: Sequence[Ids]) -> list[Read]:
-        """Read symbols (symbols,) that follow each other after each cache."""
-        ...
-
-    def extend(self, words: Ids, caches: Sequence[Floats], contexts: Ids, own: Floats) -> Floats:
-        """The states (rows, d) of one more symbol per row.
-
-        `own` (rows, words, layers, 2, d) is the cache of each row after that of its context; the
-        last word of a row is the new one, and is written here.
-        """
-        ...
 
 
 class Rotations:
@@ -107,17 +91,24 @@ class ArrayBlocks:
             states = self._rest_of_block(layer, states, _joined(shares @ values))
         return Read(rms_norm(states, self._weights["norm.scale"]), added)
 
-    def extend(self, words: Ids, caches: Sequence[Floats], contexts: Ids, own: Floats) -> Floats:
-        """The states (rows, d) of one more symbol per row; see `Blocks`."""
+    def extend(self, words: Ids, caches: Sequence[Floats], contexts: Ids, tails: Floats) -> Floats:
+        """The states (rows, d) of one more symbol per row.
+
+        `tails` (rows, words, layers, 2, d) are the caches of the rows after those of their
+        contexts; the last word of a row is the new one, and is written here.
+        """
         lengths = np.array([len(cache) for cache in caches])
-        positions = lengths[contexts] + own.shape[1] - 1
+        positions = lengths[contexts] + tails.shape[1] - 1
         states = self._input(words)
         for layer in range(self._config.layers):
             query, key, value = self._projected(layer, states, positions)
-            own[:, -1, layer, 0], own[:, -1, layer, 1] = _joined(key), _joined(value)
+            tails[:, -1, layer, 0], tails[:, -1, layer, 1] = (
+                _joined(key),
+                _joined(value),
+            )
             # (rows, heads, words, head_size)
             keys, values = (
-                own[:, :, layer, part].reshape(*own.shape[:2], *self._heads).swapaxes(1, 2)
+                tails[:, :, layer, part].reshape(*tails.shape[:2], *self._heads).swapaxes(1, 2)
                 for part in (0, 1)
             )
             past = [(self._by_head(cache[:, layer, 0]), cache[:, layer, 1]) for cache in caches]
@@ -128,9 +119,9 @@ class ArrayBlocks:
                 of_past = query[:, rows] @ past_keys.transpose(0, 2, 1)
                 shares = softmax(np.concatenate([of_past, scores[:, rows]], axis=2))
                 symbols = of_past.shape[2]
-                of_own = shares[:, :, symbols:].transpose(1, 0, 2)[:, :, None]
-                from_own = (of_own @ values[rows])[:, :, 0].transpose(1, 0, 2)
-                mixed[:, rows] = shares[:, :, :symbols] @ self._by_head(past_values) + from_own
+                of_tail = shares[:, :, symbols:].transpose(1, 0, 2)[:, :, None]
+                from_tail = (of_tail @ values[rows])[:, :, 0].transpose(1, 0, 2)
+                mixed[:, rows] = shares[:, :, :symbols] @ self._by_head(past_values) + from_tail
             states = self._rest_of_block(layer, states, _joined(mixed))
         return rms_norm(states, self._weights["norm.scale"])
 
@@ -209,24 +200,24 @@ class NativeBlocks:
             counts = [len(session) for session in words[part]]
             firsts = np.cumsum([0, *counts])
             contexts = np.repeat(np.arange(len(counts)), counts)
-            own_first = firsts[contexts]
-            own_count = np.arange(firsts[-1]) - own_first + 1
-            own = np.empty((int(firsts[-1]), *caches[0].shape[1:]), dtype=np.float32)
-            symbols = (np.concatenate(words[part]), contexts, own_first, own_count)
-            states = self._run(caches[part], symbols, own)
+            tail_first = firsts[contexts]
+            tail_count = np.arange(firsts[-1]) - tail_first + 1
+            tails = np.empty((int(firsts[-1]), *caches[0].shape[1:]), dtype=np.float32)
+            symbols = (np.concatenate(words[part]), contexts, tail_first, tail_count)
+            states = self._run(caches[part], symbols, tails)
             bounds = pairwise(firsts.tolist())
-            results += [Read(states[start:stop], own[start:stop]) for start, stop in bounds]
+            results += [Read(states[start:stop], tails[start:stop]) for start, stop in bounds]
         return results
 
-    def extend(self, words: Ids, caches: Sequence[Floats], contexts: Ids, own: Floats) -> Floats:
-        """The states (rows, d) of one more symbol per row; see `Blocks`."""
-        rows, length = own.shape[:2]
-        own_first = np.arange(0, rows * length, length)
-        own_count = np.full(rows, length)
-        return self._run(caches, (words, contexts, own_first, own_count), own)
+    def extend(self, words: Ids, caches: Sequence[Floats], contexts: Ids, tails: Floats) -> Floats:
+        """The states (rows, d) of one more symbol per row, as in `ArrayBlocks`."""
+        rows, length = tails.shape[:2]
+        tail_first = np.arange(0, rows * length, length)
+        tail_count = np.full(rows, length)
+        return self._run(caches, (words, contexts, tail_first, tail_count), tails)
 
     def _run(
-        self, caches: Sequence[Floats], symbols: tuple[Ids, Ids, Ids, Ids], own: Floats
+        self, caches: Sequence[Floats], symbols: tuple[Ids, Ids, Ids, Ids], tails: Floats
     ) -> Floats:
         config, rows = self._config, len(symbols[0])
         lengths = np.array([len(cache) for cache in caches])
@@ -237,7 +228,12 @@ class NativeBlocks:
         sessions = SessionsRecord(address(addresses), address(lengths))
         hidden = np.empty((rows, config.model_size), dtype=np.float32)
         previous = np.empty((rows, config.embedding_size), dtype=np.float32)
-        arrays: list[NDArray[Any]] = [*map(np.ascontiguousarray, symbols), own, hidden, previous]
+        arrays: list[NDArray[Any]] = [
+            *map(np.ascontiguousarray, symbols),
+            tails,
+            hidden,
+            previous,
+        ]
         record = SymbolsRecord(rows, *(address(array) for array in arrays))
         self._library.run_symbols(*map(ctypes.byref, (model, sessions, record)))
         return hidden

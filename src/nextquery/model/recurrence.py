@@ -77,11 +77,11 @@ class PackedMatrix:
             return left @ self._matrix.t()
         return _onednn(left, self._packed)
 
-    def add_product(self, given: Tensor, left: Tensor, out: Tensor) -> Tensor:
-        """`given + left matrix^T`, written to `out`."""
+    def add_product(self, addend: Tensor, left: Tensor, out: Tensor) -> Tensor:
+        """`addend + left matrix^T`, written to `out`."""
         if self._packed is None:
-            return torch.addmm(given, left, self._matrix.t(), out=out)
-        return torch.add(given, _onednn(left, self._packed), out=out)
+            return torch.addmm(addend, left, self._matrix.t(), out=out)
+        return torch.add(addend, _onednn(left, self._packed), out=out)
 
 
 class Linear(nn.Linear):

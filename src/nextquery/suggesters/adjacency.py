@@ -60,11 +60,12 @@ class Adjacency(CountSuggester[AdjacencySettings]):
         anchor, source = self._anchor(context)
         if anchor is None:
             return []
+        total = self.followers.total(anchor)
         ids, counts = self.followers.most_frequent(anchor, limit)
         return [
             Suggestion(
                 self.background.text(query),
-                self._log_probability(anchor, count, query),
+                self.background.log_after(query, count, total),
                 seen(count, source),
             )
             for query, count in zip(ids.tolist(), counts.tolist(), strict=True)
@@ -77,11 +78,11 @@ class Adjacency(CountSuggester[AdjacencySettings]):
             return [self.background.log_prior(candidate) for candidate in candidates]
         known = [self.background.id(candidate) for candidate in candidates]
         ids = np.array([-1 if query is None else query for query in known], np.int64)
-        counts = self.followers.count(anchor, ids).tolist()
+        total, counts = self.followers.total(anchor), self.followers.count(anchor, ids).tolist()
         return [
-            self.background.log_prior(candidate) - log(self.followers.total(anchor) + 1)
+            self.background.log_prior(candidate) - log(total + 1)
             if query is None
-            else self._log_probability(anchor, count, query)
+            else self.background.log_after(query, count, total)
             for query, candidate, count in zip(known, candidates, counts, strict=True)
         ]
 
@@ -98,9 +99,6 @@ class Adjacency(CountSuggester[AdjacencySettings]):
         """Refuse contents that do not fit together."""
         super().check()
         self.followers.check(len(self.background.counts), len(self.background.counts))
-
-    def _log_probability(self, anchor: int, count: float, query: int) -> float:
-        return log((count + self.background.prior(query)) / (self.followers.total(anchor) + 1))
 
     def _anchor(self, context: Sequence[str]) -> tuple[int | None, str]:
         """The query whose followers count, if any, and where suggestions were seen."""

@@ -260,6 +260,20 @@ class Background:
         """The numbers of many known queries."""
         return np.fromiter((self.queries[query] for query in queries), np.int32, len(queries))
 
+    def by_number(self, queries: Sequence[str], values: NDArray[Any]) -> NDArray[np.float64]:
+        """The values of known queries in the order of their numbers, 0 for all others."""
+        ids = np.array([self.queries.get(query, -1) for query in queries], np.int64)
+        ordered = np.zeros(len(self.counts))
+        ordered[ids[ids >= 0]] = values[ids >= 0]
+        return ordered
+
+    def log_after(self, query: int, count: float, total: float) -> float:
+        """The natural log-probability of a known query that came `count` of `total` times.
+
+        The prior is one more, imaginary observation.
+        """
+        return log((count + self.prior(query)) / (total + 1))
+
     def newest_known(self, context: Sequence[str], *, shorten: bool) -> Known:
         """The last queries of a context up to the first that is not known, newest first.
 

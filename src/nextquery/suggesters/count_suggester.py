@@ -6,7 +6,7 @@ The site's own titles (`SiteTitles`) fill completions and lists that the counts 
 import heapq
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from itertools import islice
@@ -380,54 +380,30 @@ def fall_back(model: CountSuggester[Any], context: Sequence[str], n: int) -> lis
     The `source` of each says that it does not come from the model. The score is the logarithm of
     the query's frequency, and for shared words also of the share of words: rare words weigh more.
     """
-    queries = clean(context)
-    related = sorted(
-        _sharing_words(model.background, queries), key=lambda item: (-item.score, item.text)
-    )
-    return _first_allowed(model, related, queries, n) or _first_allowed(
-        model, _frequent(model.background), queries, n
-    )
-
-
-def _first_allowed(
-    model: CountSuggester[Any], candidates: Sequence[Suggestion], queries: Sequence[str], n: int
-) -> list[Suggestion]:
-    """The first `n` that are not in the session and that the guard allows."""
-    allowed = (
-        item for item in candidates if item.text not in queries and model.guard.allows(item.text)
-    )
-    return list(islice(allowed, n))
-
-
-def _most_frequent(background: Background) -> Iterator[tuple[str, int]]:
+    background, queries = model.background, clean(context)
     order = np.argsort(-np.asarray(background.counts), kind="stable")[:FREQUENT_QUERIES]
-    for query in order.tolist():
-        yield background.text(query), int(background.counts[query])
+    frequent = [(background.text(query), int(background.counts[query])) for query in order.tolist()]
+    last = queries[-1].split() if queries else ()
+    typed = {word for word in last if word in background.words}
 
+    def weight(words: set[str]) -> float:
+        counts = (int(background.word_counts[background.words[word]]) for word in words)
+        return sum(log(background.symbols / count) for count in counts)
 
-def _sharing_words(background: Background, queries: Sequence[str]) -> Iterator[Suggestion]:
-    typed = set(queries[-1].split()) if queries else set()
-    typed_known = {word for word in typed if word in background.words}
-    if not typed_known:
-        return
-    for text, count in _most_frequent(background):
+    def allowed(candidates: Iterable[Suggestion]) -> list[Suggestion]:
+        new = (item for item in candidates if item.text not in queries)
+        return list(islice((item for item in new if model.guard.allows(item.text)), n))
+
+    related = []
+    for text, count in frequent if typed else ():
         words = set(text.split())
-        if shared := typed_known & words:
-            share = _word_weight(background, shared) / _word_weight(background, typed_known | words)
-            score = background.log_prior(text) + log(share)
-            yield Suggestion(text, score, f"shares words with the last query; {seen(count)}")
-
-
-def _word_weight(background: Background, words: set[str]) -> float:
-    """The sum of `log(all words / count)`, so that frequent words weigh little."""
-    counts = (int(background.word_counts[background.words[word]]) for word in words)
-    return sum(log(background.symbols / count) for count in counts)
-
-
-def _frequent(background: Background) -> list[Suggestion]:
-    return [
+        if shared := typed & words:
+            score = background.log_prior(text) + log(weight(shared) / weight(typed | words))
+            source = f"shares words with the last query; {seen(count)}"
+            related.append(Suggestion(text, score, source))
+    return allowed(sorted(related, key=lambda item: (-item.score, item.text))) or allowed(
         Suggestion(
             text, background.log_prior(text), f"frequent, whatever came before; {seen(count)}"
         )
-        for text, count in _most_frequent(background)
-    ]
+        for text, count in frequent
+    )

@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from datetime import date
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import polars as pl
 
-from nextquery.config import Section
 from nextquery.errors import InputError
 from nextquery.guard.guard import HitsCheck
 from nextquery.guard.tables import write_tables
@@ -25,7 +24,7 @@ from nextquery.suggesters.returning_fit import fit_returning
 from nextquery.suggesters.sequences import open_log
 from nextquery.suggesters.shortcuts import fit_shortcuts
 
-ModelT = TypeVar("ModelT", bound=CountSuggester[Any])
+ModelT = TypeVar("ModelT", bound=CountSuggester[Any] | Returning)
 
 FITTERS: dict[str, Callable[..., Any]] = {
     "popularity": fit_popularity,
@@ -42,7 +41,7 @@ ASKS_FOR_HITS = ("rescue",)
 def fit_model(
     model_type: type[ModelT],
     data: PreparedData,
-    settings: Section | None = None,
+    settings: Any = None,
     *,
     engine: str = PrepareSettings.engine,
     spark_master: str = PrepareSettings.spark_master,
@@ -52,15 +51,17 @@ def fit_model(
 
     `hits` says whether a query finds something, for the kind that asks (`rescue`).
     """
-    chosen = settings or model_type.settings_type()
+    chosen: Any = settings or model_type.settings_type()
     if hits is not None and model_type.kind not in ASKS_FOR_HITS:
         raise InputError(f"`hits`: {model_type.kind} does not ask what finds something")
+    if issubclass(model_type, Returning):  # samples sessions with Polars
+        return cast("ModelT", fit_returning(data, chosen))
     hits_argument = {"hits": hits} if hits is not None else {}
     with open_log(data, engine, spark_master) as log:
-        model: ModelT = FITTERS[model_type.kind](log, chosen, **hits_argument)
+        model = FITTERS[model_type.kind](log, chosen, **hits_argument)
     model.write_guard_tables = partial(write_tables, data)
     model.data_entry = data_entry(data)
-    return model
+    return cast("ModelT", model)
 
 
 def empty_reason(model: Any, data: PreparedData, hits: HitsCheck | None = None) -> str | None:
@@ -106,28 +107,10 @@ def _no_trends(settings: PopularitySettings, data: PreparedData) -> str:
 
 
 def model_class(kind: str) -> Any:
-    """The class of a kind that `fit_kind` fits."""
+    """The class of a kind that `fit_model` fits."""
     if kind == Returning.kind:
         return Returning
     if kind not in COUNT_MODELS:
         kinds = ", ".join((*COUNT_MODELS, Returning.kind))
         raise InputError(f"`kind` {kind}: must be one of {kinds}")
     return count_model(kind)
-
-
-def fit_kind(
-    kind: str,
-    data: PreparedData,
-    settings: Any,
-    *,
-    engine: str = PrepareSettings.engine,
-    spark_master: str = PrepareSettings.spark_master,
-    hits: HitsCheck | None = None,
-) -> Any:
-    """Fit a count model, or the model of returning visitors, which samples sessions with Polars."""
-    if kind != Returning.kind:
-        counting = {"engine": engine, "spark_master": spark_master}
-        return fit_model(model_class(kind), data, settings, **counting, hits=hits)
-    if hits is not None:
-        raise InputError("`hits`: returning does not ask what finds something")
-    return fit_returning(data, settings)

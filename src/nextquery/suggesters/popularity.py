@@ -173,30 +173,19 @@ def _trending(
         raise InputError("`trending_days` goes with neither `half_life_days` nor `window_days`")
     chosen = TrendSettings(settings.trending_days or 1, settings.trending_past_days)
     trends = find_trends(log.data, chosen).trends
-    known_trends = [trend for trend in trends if trend.query in background.queries]
-    weights = np.zeros(len(background.counts))
-    if known_trends:  # on a quiet day nothing rises, and the list is empty
-        weights[background.ids([trend.query for trend in known_trends])] = [
-            trend.users for trend in known_trends
-        ]
-    return weights
+    users = np.array([trend.users for trend in trends])
+    return background.by_number([trend.query for trend in trends], users)
 
 
 def _weighed(log: BackgroundLog, background: Background, ages: Ages) -> NDArray[np.float64]:
     """The weight of each query: its occurrences a day, less with every day of age."""
     import narwhals as nw
-    import polars as pl
 
     from nextquery.suggesters.sequences import collected
 
     days = with_day(log.searches()).group_by("query", DAY).agg(nw.len().alias("count"))
     totals = ages.weigh(collected(days), ["query"])
-    known_totals = totals.filter(
-        pl.Series([query in background.queries for query in totals["query"]])
-    )
-    weights = np.zeros(len(background.counts))
-    weights[background.ids(known_totals["query"].to_list())] = known_totals["count"].to_numpy()
-    return weights
+    return background.by_number(totals["query"].to_list(), totals["count"].to_numpy())
 
 
 MOST_WORDS = 10

@@ -58,12 +58,12 @@ class QVMM(CountSuggester[QVMMSettings]):
 
     def matched(self, context: Sequence[str]) -> int:
         """How many of the last queries of a normalised context are a known sequence."""
-        return len(self._path(self._known(context)))
+        return len(self.tree.match(self._known(context).queries))
 
     def best(self, context: Sequence[str], limit: int) -> list[Suggestion]:
         """The most probable followers; none after a last query that nothing is known of."""
         known_part = self._known(context)
-        path = self._path(known_part)
+        path = self.tree.match(known_part.queries)
         if context and not path:
             return []
         symbols, probabilities = self.tree.best(path, limit)
@@ -78,7 +78,7 @@ class QVMM(CountSuggester[QVMMSettings]):
 
     def log_probabilities(self, context: Sequence[str], candidates: Sequence[str]) -> list[float]:
         """The smoothed probability; a text that is not a known query escapes all the way."""
-        path = self._path(self._known(context))
+        path = self.tree.match(self._known(context).queries)
         known = [self.background.id(candidate) for candidate in candidates]
         ids = np.array([query for query in known if query is not None], np.int64)
         probabilities = iter(self.tree.probabilities(path, ids).tolist())
@@ -110,9 +110,6 @@ class QVMM(CountSuggester[QVMMSettings]):
         return self.background.newest_known(
             context[-self.settings.depth :], shorten=self.settings.shorten
         )
-
-    def _path(self, known: Known) -> list[int]:
-        return self.tree.match(known.queries)
 
     def _source(self, path: Sequence[int], query: int, shortened_to: str | None) -> str:
         length, count = self.tree.evidence(path, query)

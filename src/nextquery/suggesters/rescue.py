@@ -95,7 +95,11 @@ class Rescue(CountSuggester[RescueSettings]):
         """What came next, most often first."""
         counts, total = self._counts(context)
         suggestions = [
-            Suggestion(self.background.text(query), self._log(query, count, total), _source(count))
+            Suggestion(
+                self.background.text(query),
+                self.background.log_after(query, count, total),
+                _source(count),
+            )
             for query, count in counts.items()
         ]
         return sorted(suggestions, key=lambda item: (-item.score, item.text))[:limit]
@@ -107,7 +111,7 @@ class Rescue(CountSuggester[RescueSettings]):
         return [
             self.background.log_prior(candidate) - log(total + 1)
             if query is None
-            else self._log(query, counts.get(query, 0.0), total)
+            else self.background.log_after(query, counts.get(query, 0.0), total)
             for query, candidate in zip(ids, candidates, strict=True)
         ]
 
@@ -132,9 +136,6 @@ class Rescue(CountSuggester[RescueSettings]):
         trigrams = self.trigrams
         check_offsets("trigrams_offsets", trigrams.offsets, len(self.names), len(trigrams.queries))
         check_range("trigrams_queries", trigrams.queries, size)
-
-    def _log(self, query: int, count: float, total: float) -> float:
-        return log((count + self.background.prior(query)) / (total + 1))
 
     def _counts(self, context: Sequence[str]) -> tuple[dict[int, float], float]:
         """How often each query came next, and how often anything did."""

@@ -178,14 +178,11 @@ def useful_counts(log: BackgroundLog, background: Background) -> UsefulCounts:
     useful, undecided = counted[USEFUL].cast(pl.Float64), counted[UNDECIDED].cast(pl.Float64)
     followed = int(counted["clicked"].sum()) - int(counted[UNDECIDED].sum())
     share = undecided_share(int(counted[USEFUL].sum()), followed)
-    is_known = pl.Series(
-        [query in background.queries for query in counted["query"]], dtype=pl.Boolean
+    queries = counted["query"].to_list()
+    return UsefulCounts(
+        background.by_number(queries, counted["typed"].to_numpy()),
+        background.by_number(queries, (useful + undecided * share).to_numpy()),
     )
-    ids = background.ids(counted["query"].filter(is_known).to_list())
-    arrays = np.zeros((2, len(background.counts)))
-    arrays[0, ids] = counted["typed"].filter(is_known).to_numpy()
-    arrays[1, ids] = (useful + undecided * share).filter(is_known).to_numpy()
-    return UsefulCounts(arrays[0], arrays[1])
 
 
 def useful_factors(

@@ -127,7 +127,7 @@ KNOWN = Vocabulary(["paris", "hotel"])
 
 
 def test_words_outside_the_vocabulary_have_ids_after_it() -> None:
-    session_words = SessionVocabulary(KNOWN, ["zebra", "paris", "zebra", "gnu"], given=["yak"])
+    session_words = SessionVocabulary(KNOWN, ["zebra", "paris", "zebra", "gnu"], typed=["yak"])
     first = len(KNOWN)
     assert session_words.outside == ("zebra", "gnu", "yak")
     assert [session_words.id(word) for word in ("zebra", "gnu", "yak")] == [
@@ -144,7 +144,7 @@ def test_words_outside_the_vocabulary_have_ids_after_it() -> None:
 
 
 def test_what_was_typed_but_is_in_no_query_cannot_be_copied() -> None:
-    session_words = SessionVocabulary(KNOWN, ["zebra", "paris", "zebra"], given=["yak"])
+    session_words = SessionVocabulary(KNOWN, ["zebra", "paris", "zebra"], typed=["yak"])
     assert session_words.distinct == (KNOWN.id("paris"), session_words.id("zebra"))
     assert session_words.can_be_predicted(session_words.id("hotel"))
     assert session_words.can_be_predicted(session_words.id("zebra"))

@@ -17,7 +17,7 @@ from nextquery.artifacts import further_entries, publish, write_manifest
 from nextquery.cli.main import app
 from nextquery.errors import ArtifactError, InputError
 from nextquery.suggesters import returning_fit
-from nextquery.suggesters.fit import fit_kind
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.returning import (
     FEATURES,
     PastQuery,
@@ -251,7 +251,7 @@ def test_a_log_without_returning_visitors_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="typed before by the same user"):
         fit_returning(data)
     with pytest.raises(InputError, match="does not ask what finds something"):
-        fit_kind("returning", data, ReturningSettings(), hits=lambda _: True)
+        fit_model(Returning, data, ReturningSettings(), hits=lambda _: True)
 
 
 def test_folders_of_earlier_versions(model_folder: Path, tmp_path: Path) -> None:
