@@ -253,7 +253,7 @@ class NativeSteps:
         start: SearchStart,
         config: DecodeConfig,
     ) -> None:
-        """`records` are decoder, contexts, mode and rules; `owners` own the memory behind them."""
+        """`records` are decoder, contexts, mode and rules; `owners` own their memory."""
         self._decoder, self._records, self._owners, self._config = decoder, records, owners, config
         self._rules, live, sources = start.rules, start.live, start.state.batch.sources
         contexts, longest = len(start.rules), max(config.max_words, live.length)

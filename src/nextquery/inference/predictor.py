@@ -34,7 +34,7 @@ from nextquery.inference.rules import (
     Totals,
     VocabularyRules,
 )
-from nextquery.inference.search import BeamSearch, FinishedQuery, Sampler
+from nextquery.inference.search import FinishedQuery, beam_search, sample
 from nextquery.inference.settings import MOST_BEAM, MOST_LOGITS, DecodeConfig, Mode
 from nextquery.normalise import normalise_query
 from nextquery.records import ScoredQuery, Suggestion
@@ -212,8 +212,8 @@ class Predictor:
         """The finished queries after some prefixes, by beam search or sampling."""
         decoder = self._decoder(config)
         if config.strategy == "sample":
-            return [Sampler(decoder, config, self._only(config)).resume(start)]
-        return BeamSearch(decoder, config, self._only(config), pool_size).resume(start)
+            return [sample(decoder, config, start, self._only(config))]
+        return beam_search(decoder, config, start, self._only(config), pool_size)
 
     def _only(self, config: DecodeConfig) -> KnownQueries | None:
         """The queries that alone may be suggested; None: any."""

@@ -64,11 +64,11 @@ class Rescorer:
         """The log-likelihood of each context's candidates, in the given order."""
         if not any(candidates):
             return [[] for _ in contexts]
-        batch = ContextBatch(self._decoder.vocabulary, contexts)
-        reader = Reader(self._decoder.vocabulary)
+        vocabulary, known = self._decoder.vocabulary, dict[str, Reading]()
+        batch = ContextBatch(vocabulary, contexts)
         readings = [
-            [reader.read(text, vocabulary) for text in texts]
-            for vocabulary, texts in zip(batch.vocabularies, candidates, strict=True)
+            [_reading(text, vocabulary, session, known) for text in texts]
+            for session, texts in zip(batch.vocabularies, candidates, strict=True)
         ]
         scores = iter(self._log_likelihoods(batch, *_flat(readings)).tolist())
         return [
@@ -145,29 +145,22 @@ class Step:
         return cls(parents, steps % width, columns, taken)
 
 
-class Reader:
-    """Candidates as word ids; a text that several contexts share is read once."""
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
-        self._known: dict[str, Reading] = {}
-
-    def read(self, text: str, session: SessionVocabulary) -> Reading:
-        """A candidate in a session, whose words may be outside the vocabulary."""
-        reading = self._known.get(text)
-        if reading is None:
-            words = normalise_query(text).split()
-            ids = [self._vocabulary.id(word) for word in words]
-            unknown: tuple[str, ...] = ()
-            if UNKNOWN in ids:
-                pairs = zip(words, ids, strict=True)
-                unknown = tuple(dict.fromkeys(word for word, id_ in pairs if id_ == UNKNOWN))
-            reading = self._known[text] = Reading((*ids, END_OF_QUERY), unknown)
-        if not reading.unknown or not session.outside:
-            return reading
-        ids = [session.id(word) for word in normalise_query(text).split()]
-        unknown = tuple(word for word in reading.unknown if session.id(word) == UNKNOWN)
-        return Reading((*ids, END_OF_QUERY), unknown)
+def _reading(
+    text: str, vocabulary: Vocabulary, session: SessionVocabulary, known: dict[str, Reading]
+) -> Reading:
+    """A candidate in a session; `known` are readings outside of any session, each made once."""
+    reading = known.get(text)
+    if reading is None:
+        words = normalise_query(text).split()
+        ids = [vocabulary.id(word) for word in words]
+        pairs = zip(words, ids, strict=True)
+        unknown = dict.fromkeys(word for word, id_ in pairs if id_ == UNKNOWN)
+        reading = known[text] = Reading((*ids, END_OF_QUERY), tuple(unknown))
+    if not reading.unknown or not session.outside:
+        return reading
+    ids = [session.id(word) for word in normalise_query(text).split()]
+    left = tuple(word for word in reading.unknown if session.id(word) == UNKNOWN)
+    return Reading((*ids, END_OF_QUERY), left)
 
 
 def _flat(readings: Sequence[Sequence[Reading]]) -> tuple[Integers, Integers]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -207,16 +208,12 @@ class FinishedInBeamSteps(ArraySteps):
     may also lose its place. All are given at the end, when no unfinished one is left.
     """
 
-    def __init__(
-        self,
-        decoder: Decoder[Any],
-        start: SearchStart,
-        config: DecodeConfig,
-        known: KnownQueries | None,
-    ) -> None:
-        super().__init__(decoder, start, config, known)
-        self._finished: list[list[Ended]] = [[] for _ in start.rules]
-        self._over = False
+    _over = False
+
+    @cached_property
+    def _finished(self) -> list[list[Ended]]:
+        """The finished queries in the beam of each context."""
+        return [[] for _ in self._rules]
 
     def next(self, bounds: Sequence[float]) -> Iterable[Ended] | None:
         """All finished queries, then None."""
@@ -318,120 +315,104 @@ class Results:
         return sorted(self._queries, key=lambda query: (-query.value(normalised), query.text))
 
 
-class BeamSearch:
-    """Searches many contexts together."""
+def beam_search(
+    decoder: Decoder[Any],
+    config: DecodeConfig,
+    start: SearchStart,
+    known: KnownQueries | None = None,
+    pool_size: int | None = None,
+) -> list[list[FinishedQuery]]:
+    """The finished queries of every context, best first.
 
-    def __init__(
-        self,
-        decoder: Decoder[Any],
-        config: DecodeConfig,
-        known: KnownQueries | None = None,
-        pool_size: int | None = None,
-    ) -> None:
-        """With `known`, only these queries are looked for.
-
-        `pool_size` is the beam's width unless fewer are enough, since nothing re-orders them.
-        """
-        self._decoder = decoder
-        self._config = config
-        self._known = known
-        self._pool_size = config.beam if pool_size is None else pool_size
-
-    def resume(self, start: SearchStart) -> list[list[FinishedQuery]]:
-        """The finished queries of every context, best first."""
-        rules = start.rules
-        results = [Results(self._config, self._pool_size) for _ in rules]
-        steps = self._steps(start)
+    With `known`, only these queries are looked for. `pool_size` is the beam's width unless fewer
+    are enough, since nothing re-orders them.
+    """
+    rules = start.rules
+    results = [Results(config, config.beam if pool_size is None else pool_size) for _ in rules]
+    steps: SearchSteps | None = None
+    if config.finished_in_beam:
+        steps = FinishedInBeamSteps(decoder, start, config, known)
+    elif known is None:
+        steps = decoder.steps(start, config)
+    steps = steps or ArraySteps(decoder, start, config, known)
+    raise_if_cancelled()
+    while (ended := steps.next([result.bound for result in results])) is not None:
+        for context, words, log_likelihood in ended:
+            text = rules[context].text(words)
+            if rules[context].allows_text(text):
+                results[context].add(FinishedQuery(text, log_likelihood, len(words) + 1))
         raise_if_cancelled()
-        while (ended := steps.next([result.bound for result in results])) is not None:
-            for context, words, log_likelihood in ended:
-                text = rules[context].text(words)
-                if rules[context].allows_text(text):
-                    results[context].add(FinishedQuery(text, log_likelihood, len(words) + 1))
-            raise_if_cancelled()
-        return [result.ranked() for result in results]
-
-    def _steps(self, start: SearchStart) -> SearchSteps:
-        """As the decoder has them, unless a rule needs all predictions."""
-        if self._config.finished_in_beam:
-            return FinishedInBeamSteps(self._decoder, start, self._config, self._known)
-        steps = None if self._known is not None else self._decoder.steps(start, self._config)
-        return steps or ArraySteps(self._decoder, start, self._config, self._known)
+    return [result.ranked() for result in results]
 
 
 Floats = NDArray[np.float64]
 
 
-class Sampler:
-    """Draws `beam` queries after a context; equal ones count once."""
+def sample(
+    decoder: Decoder[Any], config: DecodeConfig, start: SearchStart, known: KnownQueries | None
+) -> list[FinishedQuery]:
+    """`beam` queries drawn from prefixes of one context, most likely first, equal ones once.
 
-    def __init__(
-        self, decoder: Decoder[Any], config: DecodeConfig, known: KnownQueries | None = None
-    ) -> None:
-        """With `known`, only these queries are drawn."""
-        self._decoder = decoder
-        self._config = config
-        self._known = known
+    With `known`, only these queries are drawn.
+    """
+    [rules], state, live = start
+    if not len(live):
+        return []
+    rng = np.random.default_rng(config.seed)
+    first = np.zeros(config.beam, dtype=np.int64)
+    if len(live) > 1:
+        first = rng.choice(len(live), size=config.beam, p=shape(live.totals, config))
+    state = decoder.select(state, first)
+    drawn = [(tuple(live.words[row].tolist()), live.totals[row]) for row in first]
+    finished: dict[str, FinishedQuery] = {}
+    while drawn:
+        raise_if_cancelled()
+        prediction = decoder.predict(state)
+        longer, parents = [], []
+        for row, (words, total) in enumerate(drawn):
+            next_word = _draw(words, row, prediction, rules, config, known, rng)
+            if next_word is None:  # no word may follow
+                continue
+            word, score = next_word
+            if word != END_OF_QUERY:
+                longer.append(((*words, word), total + score))
+                parents.append(row)
+            elif rules.allows_text(text := rules.text(words)):
+                finished[text] = FinishedQuery(text, total + score, len(words) + 1)
+        del prediction  # before the next one is made: each may be tens of megabytes
+        drawn = longer
+        if drawn:
+            last = np.array([words[-1] for words, _ in drawn])
+            state = decoder.advance(state, np.array(parents), last)
+    normalised = config.length_normalised
+    return sorted(finished.values(), key=lambda query: (-query.value(normalised), query.text))
 
-    def resume(self, start: SearchStart) -> list[FinishedQuery]:
-        """The queries drawn from prefixes of one context, most likely first."""
-        [rules], state, live = start
-        if not len(live):
-            return []
-        rng = np.random.default_rng(self._config.seed)
-        count = self._config.beam
-        first = np.zeros(count, dtype=np.int64)
-        if len(live) > 1:
-            first = rng.choice(len(live), size=count, p=shape(live.totals, self._config))
-        state = self._decoder.select(state, first)
-        drawn = [(tuple(live.words[row].tolist()), live.totals[row]) for row in first]
-        finished: dict[str, FinishedQuery] = {}
-        while drawn:
-            raise_if_cancelled()
-            prediction = self._decoder.predict(state)
-            longer, parents = [], []
-            for row, (words, total) in enumerate(drawn):
-                next_word = self._draw(words, row, prediction, rules, rng)
-                if next_word is None:  # no word may follow
-                    continue
-                word, score = next_word
-                if word != END_OF_QUERY:
-                    longer.append(((*words, word), total + score))
-                    parents.append(row)
-                elif rules.allows_text(text := rules.text(words)):
-                    finished[text] = FinishedQuery(text, total + score, len(words) + 1)
-            del prediction  # before the next one is made: each may be tens of megabytes
-            drawn = longer
-            if drawn:
-                last = np.array([words[-1] for words, _ in drawn])
-                state = self._decoder.advance(state, np.array(parents), last)
-        normalised = self._config.length_normalised
-        return sorted(finished.values(), key=lambda query: (-query.value(normalised), query.text))
 
-    def _draw(
-        self,
-        words: tuple[int, ...],
-        row: int,
-        prediction: Prediction,
-        rules: ContextRules,
-        rng: np.random.Generator,
-    ) -> tuple[int, float] | None:
-        """The word after `words` and its log-probability; None if all likely words are refused."""
-        known = None if self._known is None else self._known.next_words(words)
-        if len(words) >= self._config.max_words:
-            may_end = known is None or END_OF_QUERY in known
-            return (END_OF_QUERY, float(prediction.end[row])) if may_end else None
-        best = prediction.best(slice(row, row + 1), np.zeros(1), self._config.top_k)
-        refused = rules.refused([words], np.zeros(len(best.words), dtype=np.int64), best.words)
-        if known is not None:
-            refused |= ~np.isin(best.words, known)
-        if len(words) < self._config.min_words:
-            refused |= best.words == END_OF_QUERY
-        allowed = np.where(refused, -np.inf, best.totals)
-        if not np.isfinite(allowed).any():
-            return None
-        drawn = int(rng.choice(len(allowed), p=shape(allowed, self._config)))
-        return int(best.words[drawn]), float(best.totals[drawn])
+def _draw(
+    words: tuple[int, ...],
+    row: int,
+    prediction: Prediction,
+    rules: ContextRules,
+    config: DecodeConfig,
+    known: KnownQueries | None,
+    rng: np.random.Generator,
+) -> tuple[int, float] | None:
+    """The word after `words` and its log-probability; None if all likely words are refused."""
+    following = None if known is None else known.next_words(words)
+    if len(words) >= config.max_words:
+        may_end = following is None or END_OF_QUERY in following
+        return (END_OF_QUERY, float(prediction.end[row])) if may_end else None
+    best = prediction.best(slice(row, row + 1), np.zeros(1), config.top_k)
+    refused = rules.refused([words], np.zeros(len(best.words), dtype=np.int64), best.words)
+    if following is not None:
+        refused |= ~np.isin(best.words, following)
+    if len(words) < config.min_words:
+        refused |= best.words == END_OF_QUERY
+    allowed = np.where(refused, -np.inf, best.totals)
+    if not np.isfinite(allowed).any():
+        return None
+    drawn = int(rng.choice(len(allowed), p=shape(allowed, config)))
+    return int(best.words[drawn]), float(best.totals[drawn])
 
 
 def shape(scores: Floats, config: DecodeConfig) -> Floats:

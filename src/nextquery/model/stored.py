@@ -80,7 +80,15 @@ class StoredModel(nn.Module, Generic[ConfigT]):
         vocabulary = Vocabulary.load(artifact.file(VOCABULARY))
         with torch.device("meta"), _SkipInitialisation():
             model = cls(config, vocabulary)  # type: ignore[arg-type]
-        load_weights(model, artifact.file(WEIGHTS), artifact.path / WEIGHTS)
+        shown = artifact.path / WEIGHTS
+        try:
+            tensors = load_file(artifact.file(WEIGHTS))
+        except (SafetensorError, OSError, ValueError) as error:
+            raise ArtifactError(f"{shown}: cannot be read as safetensors ({error})") from None
+        expected = {name: (weight.shape, weight.dtype) for name, weight in model.named_parameters()}
+        if {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()} != expected:
+            raise ArtifactError(f"{shown}: its tensors do not fit the configuration next to it")
+        model.load_state_dict(tensors, assign=True, strict=False)
         artifact.check_once("weights", lambda: check_finite(model))
         model.loaded()
         return model.eval()
@@ -98,21 +106,6 @@ class _SkipInitialisation(TorchFunctionMode):
         if getattr(func, "__module__", "") == "torch.nn.init":
             return args[0] if args else (kwargs or {})["tensor"]
         return func(*args, **(kwargs or {}))
-
-
-def load_weights(model: nn.Module, file: Path, shown: Path) -> None:
-    """Give `model` the parameters of a safetensors file, which stays memory-mapped.
-
-    Error messages name the file as `shown`.
-    """
-    try:
-        tensors = load_file(file)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise ArtifactError(f"{shown}: cannot be read as safetensors ({error})") from None
-    expected = {name: (weight.shape, weight.dtype) for name, weight in model.named_parameters()}
-    if {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()} != expected:
-        raise ArtifactError(f"{shown}: its tensors do not fit the configuration next to it")
-    model.load_state_dict(tensors, assign=True, strict=False)
 
 
 def check_finite(model: nn.Module) -> None:

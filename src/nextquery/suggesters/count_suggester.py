@@ -168,7 +168,13 @@ class CountSuggester(ABC, Generic[SettingsT]):
         queries = clean(context)
         suggestions = self._allowed(queries, pool_size, share)
         if share:
-            suggestions = self._with_likelihoods(queries, suggestions)
+            texts = [item.text for item in suggestions]
+            likelihoods = self.log_probabilities(queries, texts)
+            priors = self.log_probabilities((), texts)
+            suggestions = [
+                replace(item, log_likelihood=likelihood, log_prior=prior)
+                for item, likelihood, prior in zip(suggestions, likelihoods, priors, strict=True)
+            ]
         if diversity:
             suggestions = diverse(suggestions, n, diversity)
         if len(suggestions) < n and queries and known != "only" and self._titles:
@@ -229,17 +235,6 @@ class CountSuggester(ABC, Generic[SettingsT]):
                 for item, prior in zip(suggestions, priors, strict=True)
             ]
         return sorted(suggestions, key=lambda item: (-item.score, item.text))
-
-    def _with_likelihoods(
-        self, queries: Sequence[str], suggestions: Sequence[Suggestion]
-    ) -> list[Suggestion]:
-        texts = [item.text for item in suggestions]
-        likelihoods = self.log_probabilities(queries, texts)
-        priors = self.log_probabilities((), texts)
-        return [
-            replace(item, log_likelihood=likelihood, log_prior=prior)
-            for item, likelihood, prior in zip(suggestions, likelihoods, priors, strict=True)
-        ]
 
     def log_priors(self, texts: Sequence[str]) -> list[float]:
         """How likely each candidate of `best` is without a session, as a natural logarithm."""

@@ -159,20 +159,16 @@ class Ensemble:
         self, contexts: Sequence[Sequence[str]], candidates: Sequence[Sequence[str]]
     ) -> list[list[ScoredQuery]]:
         """What `score` gives for each context and its candidates."""
-        by_member = [_scores(member, contexts, candidates) for member in self._members]
+        by_member = [
+            member.score_many(contexts, candidates)
+            if isinstance(member, BatchScorer)
+            else [member.score(*pair) for pair in zip(contexts, candidates, strict=True)]
+            for member in self._members
+        ]
         return [
             [_mean(scored) for scored in zip(*lists, strict=True)]
             for lists in zip(*by_member, strict=True)
         ]
-
-
-def _scores(
-    member: Scorer, contexts: Sequence[Sequence[str]], candidates: Sequence[Sequence[str]]
-) -> list[list[ScoredQuery]]:
-    if isinstance(member, BatchScorer):
-        return member.score_many(contexts, candidates)
-    pairs = zip(contexts, candidates, strict=True)
-    return [member.score(context, texts) for context, texts in pairs]
 
 
 def _mean(scored: Sequence[ScoredQuery]) -> ScoredQuery:

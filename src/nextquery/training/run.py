@@ -252,7 +252,14 @@ class Run:
                 f"{chosen.replayed:,} older ones, {new:,} new words"
             )
         elif config.word_vectors:
-            _begin_with(model, Path(config.word_vectors), say)
+            vectors = read_word_vectors(Path(config.word_vectors), set(model.vocabulary.words))
+            assert model.word_vectors is not None
+            take_word_vectors(model.word_vectors, model.vocabulary, vectors)
+            words = len(model.vocabulary) - len(SPECIAL)
+            say(
+                f"word vectors of {len(vectors.words):,} of {words:,} words from "
+                f"{Path(config.word_vectors)}"
+            )
         if self._processes.leads:
             self._checkpoints.clean_up(step)
         return trainer, validation
@@ -361,15 +368,6 @@ def _fixed_settings(config: RunConfig) -> dict[str, object]:
         **{f"model.{key}": v for key, v in config.model.model_dump(by_alias=True).items()},
         **{f"train.{key}": v for key, v in train.items() if key not in _FREE_TO_CHANGE},
     }
-
-
-def _begin_with(model: SessionModel, path: Path, say: Callable[[str], None]) -> None:
-    """Give the model the word vectors of a file, and say how many words have one."""
-    vectors = read_word_vectors(path, set(model.vocabulary.words))
-    assert model.word_vectors is not None
-    take_word_vectors(model.word_vectors, model.vocabulary, vectors)
-    vocabulary_words = len(model.vocabulary) - len(SPECIAL)
-    say(f"word vectors of {len(vectors.words):,} of {vocabulary_words:,} words from {path}")
 
 
 def _feed(

@@ -22,10 +22,10 @@ from nextquery.inference.predictor import Predictor
 from nextquery.inference.rules import ContextRules, LivePrefixes, VocabularyRules
 from nextquery.inference.search import (
     ArraySteps,
-    BeamSearch,
     Extensions,
     FinishedQuery,
     allowed_extensions,
+    beam_search,
     shape,
 )
 from nextquery.inference.settings import DecodeConfig, Mode, override
@@ -48,7 +48,7 @@ def search(
     by_context = [ContextRules(rules, state.queries, words) for state, words in pairs]
     decoder = predictor.decoder("exact")
     start = SearchStart(by_context, decoder.start(batch), LivePrefixes.start(len(contexts)))
-    return BeamSearch(decoder, config).resume(start)
+    return beam_search(decoder, config, start)
 
 
 def greedy(predictor: Predictor, context: Sequence[str], most: int) -> list[str]:
