@@ -14,6 +14,12 @@ from nextquery.service.settings import NamedModel, ServiceSettings
 
 
 @pytest.fixture
+def anyio_backend() -> str:
+    """The event loop of tests and fixtures that are coroutines."""
+    return "asyncio"
+
+
+@pytest.fixture
 def settings(tmp_path: Path) -> ServiceSettings:
     return ServiceSettings(models=(NamedModel("main", tmp_path / "none"),), control=tmp_path)
 

@@ -1,6 +1,5 @@
 """The group `again`, the store of signed-in users, and where a history must never appear."""
 
-import asyncio
 import json
 import time
 from collections.abc import Callable
@@ -372,40 +371,37 @@ def store_and_clock(request: pytest.FixtureRequest) -> StoreAndClock:
     return lambda: RedisHistories(url, 10 * DAY, lambda: now[0]), now
 
 
-def test_stores_count_repeat_expire_and_forget(
+@pytest.mark.anyio
+async def test_stores_count_repeat_expire_and_forget(
     store_and_clock: StoreAndClock,
 ) -> None:
     make, now = store_and_clock
+    store = make()
 
-    async def scenario() -> None:
-        store = make()
+    async def kept() -> list[tuple[str, int]]:
+        return [(each.text, each.count) for each in (await store.read("u")).queries]
 
-        async def kept() -> list[tuple[str, int]]:
-            return [(each.text, each.count) for each in (await store.read("u")).queries]
-
-        for later, query in ((0, "a"), (60, "a"), (60, "b"), (60, "a"), (4000, "a")):
-            now[0] += later
-            await store.append("u", query, 0)
-        assert await kept() == [("a", 3), ("b", 1)]  # a repeat within half an hour counts once
-        assert (await store.read("u")).queries[0].time == pytest.approx(now[0])
-        now[0] += 9.98 * DAY
-        await store.append("u", "c", 0)
-        assert await kept() == [("c", 1), ("a", 3)]  # b is older than ten days
-        for number in range(250):
-            await store.append("u", f"q{number}", 0)
-            now[0] += 1
-        assert len(await kept()) == 200
-        assert (await kept())[0] == ("q249", 1)
-        await store.delete("u")
-        await store.append("u", "late", 0)  # began before the deletion
-        assert await kept() == []
-        await store.append("u", "new", (await store.read("u")).deletions)
-        assert await kept() == [("new", 1)]
-        now[0] += 11 * DAY
-        assert await kept() == []
-        await store.close()
-
-    asyncio.run(scenario())
+    for later, query in ((0, "a"), (60, "a"), (60, "b"), (60, "a"), (4000, "a")):
+        now[0] += later
+        await store.append("u", query, 0)
+    assert await kept() == [("a", 3), ("b", 1)]  # a repeat within half an hour counts once
+    assert (await store.read("u")).queries[0].time == pytest.approx(now[0])
+    now[0] += 9.98 * DAY
+    await store.append("u", "c", 0)
+    assert await kept() == [("c", 1), ("a", 3)]  # b is older than ten days
+    for number in range(250):
+        await store.append("u", f"q{number}", 0)
+        now[0] += 1
+    assert len(await kept()) == 200
+    assert (await kept())[0] == ("q249", 1)
+    await store.delete("u")
+    await store.append("u", "late", 0)  # began before the deletion
+    assert await kept() == []
+    await store.append("u", "new", (await store.read("u")).deletions)
+    assert await kept() == [("new", 1)]
+    now[0] += 11 * DAY
+    assert await kept() == []
+    await store.close()
 
 
 def test_the_model_that_the_default_folder_includes_is_used(

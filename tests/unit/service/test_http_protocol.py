@@ -5,16 +5,16 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 import uvicorn
-import uvloop
 
 from nextquery.service import run as service_run
 from nextquery.service.run import FIELD_BYTES, MOST_HEAD_BYTES, BoundedProtocol
 
+pytestmark = pytest.mark.anyio
 LINE = b"GET / HTTP/1.1\r\nhost: x\r\n"
 CHUNKED = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
 SECONDS_OF_QUIET = 0.3
@@ -78,30 +78,20 @@ class Server:
             await asyncio.sleep(0.01)
 
 
-Scenario = Callable[[Server], Awaitable[None]]
-Runner = Callable[[Scenario], None]
+@pytest.fixture(params=[False, True], ids=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]:
+    return "asyncio", {"use_uvloop": request.param}
 
 
-@pytest.fixture(params=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Runner:
-    factory = uvloop.new_event_loop if request.param == "uvloop" else None
-
-    def start(scenario: Scenario) -> None:
-        async def main() -> None:
-            running = Server()
-            serving = asyncio.create_task(running.server.serve())
-            await running.until(lambda: running.server.started)
-            try:
-                await scenario(running)
-            finally:
-                running.go_on.set()
-                running.server.should_exit = True
-                await serving
-
-        with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(main())
-
-    return start
+@pytest.fixture
+async def server(anyio_backend: Any) -> AsyncIterator[Server]:
+    running = Server()
+    serving = asyncio.create_task(running.server.serve())
+    await running.until(lambda: running.server.started)
+    yield running
+    running.go_on.set()
+    running.server.should_exit = True
+    await serving
 
 
 @pytest.fixture
@@ -149,22 +139,19 @@ def bodies(answer: bytes) -> list[Any]:
     return [json.loads(part.split(b"\r\n\r\n", 1)[1]) for part in parts]
 
 
-def test_ordinary_and_repeated_requests_pass(run: Runner) -> None:
-    async def scenario(server: Server) -> None:
-        header = b"a: " + b"b" * (MOST_HEAD_BYTES - 200) + b"\r\n"
-        assert await status(server, LINE + b"\r\n") == 200
-        assert await status(server, LINE + header + b"\r\n") == 200
-        post = b"POST / HTTP/1.1\r\nhost: x\r\n"
-        for head, body in (
-            (post + b"content-length: 900000\r\n\r\n", b"x" * 900_000),
-            (CHUNKED, b"1000\r\n" + b"x" * 4096 + b"\r\n" + b"0\r\n\r\n"),
-            (CHUNKED, (b"400\r\n" + b"x" * 1024 + b"\r\n") * 900 + b"0\r\nt: 1\r\n\r\n"),
-        ):
-            assert await status(server, head + body) == 200, "a body is not a head"
-        twice = bodies(await talk(server, LINE + b"\r\n", LINE + b"\r\n"))
-        assert [path for path, _, _ in twice] == ["/", "/"]
-
-    run(scenario)
+async def test_ordinary_and_repeated_requests_pass(server: Server) -> None:
+    header = b"a: " + b"b" * (MOST_HEAD_BYTES - 200) + b"\r\n"
+    assert await status(server, LINE + b"\r\n") == 200
+    assert await status(server, LINE + header + b"\r\n") == 200
+    post = b"POST / HTTP/1.1\r\nhost: x\r\n"
+    for head, body in (
+        (post + b"content-length: 900000\r\n\r\n", b"x" * 900_000),
+        (CHUNKED, b"1000\r\n" + b"x" * 4096 + b"\r\n" + b"0\r\n\r\n"),
+        (CHUNKED, (b"400\r\n" + b"x" * 1024 + b"\r\n") * 900 + b"0\r\nt: 1\r\n\r\n"),
+    ):
+        assert await status(server, head + body) == 200, "a body is not a head"
+    twice = bodies(await talk(server, LINE + b"\r\n", LINE + b"\r\n"))
+    assert [path for path, _, _ in twice] == ["/", "/"]
 
 
 @pytest.mark.parametrize(
@@ -191,46 +178,39 @@ def test_ordinary_and_repeated_requests_pass(run: Runner) -> None:
         "chunk extensions", "tiny chunks", "trailers before a request",
     ],
 )  # fmt: skip
-def test_what_is_not_body_is_bounded_however_it_comes(run: Runner, pieces: list[bytes]) -> None:
-    async def scenario(server: Server) -> None:
-        answer = await talk(server, *pieces)
-        assert [body["status"] for body in bodies(answer)] == [431]
-        assert b"connection: close" in answer
-        await server.until(lambda: not server.connections)
-        # An app that was already reading the body is told that its client left.
-        assert len(server.asked) == server.left
-
-    run(scenario)
+async def test_what_is_not_body_is_bounded_however_it_comes(
+    server: Server, pieces: list[bytes]
+) -> None:
+    answer = await talk(server, *pieces)
+    assert [body["status"] for body in bodies(answer)] == [431]
+    assert b"connection: close" in answer
+    await server.until(lambda: not server.connections)
+    # An app that was already reading the body is told that its client left.
+    assert len(server.asked) == server.left
 
 
 @pytest.mark.parametrize(
     "name",
     [b"x-api-key", b"authorization", b"content-type", b"x-forwarded-for", b"host", b"expect"],
 )
-def test_trailers_are_not_headers(run: Runner, name: bytes) -> None:
-    async def scenario(server: Server) -> None:
-        body = b"2\r\nab\r\n0\r\n" + name + b": secret\r\n\r\n"
-        [[_, length, names]] = bodies(await talk(server, CHUNKED + body))
-        assert length == 2
-        assert names == ["host", "transfer-encoding"]
-        pieces = [body[at : at + 1] for at in range(len(body))]
-        [[_, length, names]] = bodies(await talk(server, CHUNKED, *pieces))
-        assert names == ["host", "transfer-encoding"]
-
-    run(scenario)
+async def test_trailers_are_not_headers(server: Server, name: bytes) -> None:
+    body = b"2\r\nab\r\n0\r\n" + name + b": secret\r\n\r\n"
+    [[_, length, names]] = bodies(await talk(server, CHUNKED + body))
+    assert length == 2
+    assert names == ["host", "transfer-encoding"]
+    pieces = [body[at : at + 1] for at in range(len(body))]
+    [[_, length, names]] = bodies(await talk(server, CHUNKED, *pieces))
+    assert names == ["host", "transfer-encoding"]
 
 
 @pytest.mark.parametrize("name", [b"content-length: 50", b"transfer-encoding: chunked"])
-def test_a_trailer_does_not_change_where_a_request_ends(run: Runner, name: bytes) -> None:
-    async def scenario(server: Server) -> None:
-        first = CHUNKED + b"2\r\nab\r\n0\r\n" + name + b"\r\n\r\n"
-        answers = bodies(await talk(server, first + b"GET /second HTTP/1.1\r\nhost: x\r\n\r\n"))
-        if "status" in answers[0]:
-            assert [answer["status"] for answer in answers] == [400]
-        else:
-            assert [answer[:2] for answer in answers] == [["/", 2], ["/second", 0]]
-
-    run(scenario)
+async def test_a_trailer_does_not_change_where_a_request_ends(server: Server, name: bytes) -> None:
+    first = CHUNKED + b"2\r\nab\r\n0\r\n" + name + b"\r\n\r\n"
+    answers = bodies(await talk(server, first + b"GET /second HTTP/1.1\r\nhost: x\r\n\r\n"))
+    if "status" in answers[0]:
+        assert [answer["status"] for answer in answers] == [400]
+    else:
+        assert [answer[:2] for answer in answers] == [["/", 2], ["/second", 0]]
 
 
 @pytest.mark.parametrize(
@@ -243,109 +223,89 @@ def test_a_trailer_does_not_change_where_a_request_ends(run: Runner, name: bytes
         b"GET /\xff HTTP/1.1\r\nhost: x\r\n\r\n",
     ],
 )
-def test_a_connection_closes_after_what_is_not_http(run: Runner, request_bytes: bytes) -> None:
-    async def scenario(server: Server) -> None:
-        answers = bodies(await talk(server, request_bytes, LINE + b"\r\n"))
-        assert [answer["status"] for answer in answers] == [400]
-        await server.until(lambda: not server.connections)
-
-    run(scenario)
-
-
-def test_a_connection_closes_where_the_client_asks_for_it(run: Runner) -> None:
-    async def scenario(server: Server) -> None:
-        second = b"GET /second HTTP/1.1\r\nhost: x\r\n\r\n"
-        for first in (LINE + b"connection: close\r\n\r\n", b"GET / HTTP/1.0\r\n\r\n"):
-            answers = bodies(await talk(server, first + second, second))
-            assert [path for path, _, _ in answers] == ["/"]
-        assert "/second" not in server.asked
-
-    run(scenario)
+async def test_a_connection_closes_after_what_is_not_http(
+    server: Server, request_bytes: bytes
+) -> None:
+    answers = bodies(await talk(server, request_bytes, LINE + b"\r\n"))
+    assert [answer["status"] for answer in answers] == [400]
+    await server.until(lambda: not server.connections)
 
 
-def test_an_upgrade_is_an_ordinary_request_and_the_last(run: Runner) -> None:
-    async def scenario(server: Server) -> None:
-        upgrade = b"connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
-        key = b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-        second = b"GET /second HTTP/1.1\r\nhost: x\r\n\r\n"
-        for rest in ([key + second], [key, second], [key + b"x" * 2000 + second, second]):
-            answers = bodies(await talk(server, LINE + upgrade, *rest))
-            assert [path for path, _, _ in answers] == ["/"]
-        assert "/second" not in server.asked, "what follows an upgrade is not HTTP"
-
-    run(scenario)
+async def test_a_connection_closes_where_the_client_asks_for_it(server: Server) -> None:
+    second = b"GET /second HTTP/1.1\r\nhost: x\r\n\r\n"
+    for first in (LINE + b"connection: close\r\n\r\n", b"GET / HTTP/1.0\r\n\r\n"):
+        answers = bodies(await talk(server, first + second, second))
+        assert [path for path, _, _ in answers] == ["/"]
+    assert "/second" not in server.asked
 
 
-def test_pipelined_requests_are_answered_in_order(run: Runner) -> None:
-    async def scenario(server: Server) -> None:
-        requests = b"".join(b"GET /%d HTTP/1.1\r\nhost: x\r\n\r\n" % n for n in range(3000))
-        answers = bodies(await talk(server, requests))
-        assert [path for path, _, _ in answers] == [f"/{n}" for n in range(3000)]
-        body = b"content-length: 5000\r\n\r\n" + b"x" * 5000
-        posts = b"".join(b"POST /%d HTTP/1.1\r\nhost: x\r\n%s" % (n, body) for n in range(50))
-        answers = bodies(await talk(server, posts))
-        assert [answer[:2] for answer in answers] == [[f"/{n}", 5000] for n in range(50)]
-
-    run(scenario)
+async def test_an_upgrade_is_an_ordinary_request_and_the_last(server: Server) -> None:
+    upgrade = b"connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
+    key = b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    second = b"GET /second HTTP/1.1\r\nhost: x\r\n\r\n"
+    for rest in ([key + second], [key, second], [key + b"x" * 2000 + second, second]):
+        answers = bodies(await talk(server, LINE + upgrade, *rest))
+        assert [path for path, _, _ in answers] == ["/"]
+    assert "/second" not in server.asked, "what follows an upgrade is not HTTP"
 
 
-def test_pipelined_requests_wait_in_the_socket(run: Runner) -> None:
+async def test_pipelined_requests_are_answered_in_order(server: Server) -> None:
+    requests = b"".join(b"GET /%d HTTP/1.1\r\nhost: x\r\n\r\n" % n for n in range(3000))
+    answers = bodies(await talk(server, requests))
+    assert [path for path, _, _ in answers] == [f"/{n}" for n in range(3000)]
+    body = b"content-length: 5000\r\n\r\n" + b"x" * 5000
+    posts = b"".join(b"POST /%d HTTP/1.1\r\nhost: x\r\n%s" % (n, body) for n in range(50))
+    answers = bodies(await talk(server, posts))
+    assert [answer[:2] for answer in answers] == [[f"/{n}", 5000] for n in range(50)]
+
+
+async def test_pipelined_requests_wait_in_the_socket(server: Server) -> None:
     """Neither as bytes nor as requests may they pile up while the first is answered."""
 
-    async def scenario(server: Server) -> None:
-        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
-        writer.write(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n")
-        await server.until(lambda: server.asked == ["/slow"])
-        [connection] = server.connections
-        for _ in range(100):
-            writer.write(b"GET / HTTP/1.1\r\n\r\n" * 5000)  # 9 MB
-            await asyncio.sleep(0.002)
-        assert 0 < len(connection.pipeline) < 100
-        assert 0 < len(connection._unparsed) <= 512 * 1024
-        assert len(server.asked) == 1
+    _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n")
+    await server.until(lambda: server.asked == ["/slow"])
+    [connection] = server.connections
+    for _ in range(100):
+        writer.write(b"GET / HTTP/1.1\r\n\r\n" * 5000)  # 9 MB
+        await asyncio.sleep(0.002)
+    assert 0 < len(connection.pipeline) < 100
+    assert 0 < len(connection._unparsed) <= 512 * 1024
+    assert len(server.asked) == 1
+    server.go_on.set()
+    await server.until(lambda: len(server.asked) > 1000)
+    writer.transport.abort()
+    await server.until(lambda: not server.connections)
+
+
+async def test_a_refusal_does_not_cut_into_an_earlier_answer(server: Server) -> None:
+    slow = b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n"
+    for bad in (b"nonsense\r\n\r\n", LINE + b"a" * 40_000, CHUNKED + b"nonsense\r\n"):
+        server.go_on.clear()
+        talking = asyncio.create_task(talk(server, slow, bad))
+        await asyncio.sleep(0.2)
         server.go_on.set()
-        await server.until(lambda: len(server.asked) > 1000)
-        writer.transport.abort()
+        assert [answer[0] for answer in bodies(await talking)] == ["/slow"]
         await server.until(lambda: not server.connections)
-
-    run(scenario)
-
-
-def test_a_refusal_does_not_cut_into_an_earlier_answer(run: Runner) -> None:
-    async def scenario(server: Server) -> None:
-        slow = b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n"
-        for bad in (b"nonsense\r\n\r\n", LINE + b"a" * 40_000, CHUNKED + b"nonsense\r\n"):
-            server.go_on.clear()
-            talking = asyncio.create_task(talk(server, slow, bad))
-            await asyncio.sleep(0.2)
-            server.go_on.set()
-            assert [answer[0] for answer in bodies(await talking)] == ["/slow"]
-            await server.until(lambda: not server.connections)
-
-    run(scenario)
 
 
 @pytest.mark.parametrize("head", [b"G", LINE, LINE + b"a: ", LINE + b"\r\n" + LINE])
 @pytest.mark.usefixtures("short")
-def test_a_head_that_does_not_end_is_refused_after_a_while(run: Runner, head: bytes) -> None:
-    async def scenario(server: Server) -> None:
-        begin = time.monotonic()
-        answers = bodies(await talk(server, head, quiet=10))
-        assert answers[-1]["status"] == 408
-        assert time.monotonic() - begin < 20
+async def test_a_head_that_does_not_end_is_refused_after_a_while(
+    server: Server, head: bytes
+) -> None:
+    begin = time.monotonic()
+    answers = bodies(await talk(server, head, quiet=10))
+    assert answers[-1]["status"] == 408
+    assert time.monotonic() - begin < 20
+    assert not server.connections
+
+
+async def test_a_connection_that_asks_nothing_is_closed(server: Server) -> None:
+    server.server.config.timeout_keep_alive = 1
+    for silence in (b"", b"\r\n"):
+        assert await talk(server, silence) == b""
         assert not server.connections
-
-    run(scenario)
-
-
-def test_a_connection_that_asks_nothing_is_closed(run: Runner) -> None:
-    async def scenario(server: Server) -> None:
-        server.server.config.timeout_keep_alive = 1
-        for silence in (b"", b"\r\n"):
-            assert await talk(server, silence) == b""
-            assert not server.connections
-
-    run(scenario)
 
 
 async def stopped_reader(server: Server, head: bytes) -> socket.socket:
@@ -359,46 +319,38 @@ async def stopped_reader(server: Server, head: bytes) -> socket.socket:
 
 @pytest.mark.parametrize("more", [b"", b"connection: close\r\n"])
 @pytest.mark.usefixtures("short")
-def test_an_answer_that_is_not_read_is_dropped_after_a_while(run: Runner, more: bytes) -> None:
-    async def scenario(server: Server) -> None:
-        head = b"GET /large HTTP/1.1\r\nhost: x\r\n" + more + b"\r\n"
-        with await stopped_reader(server, head):
-            await server.until(lambda: not server.connections, 15)
-
-    run(scenario)
+async def test_an_answer_that_is_not_read_is_dropped_after_a_while(
+    server: Server, more: bytes
+) -> None:
+    head = b"GET /large HTTP/1.1\r\nhost: x\r\n" + more + b"\r\n"
+    with await stopped_reader(server, head):
+        await server.until(lambda: not server.connections, 15)
 
 
 @pytest.mark.usefixtures("short")
-def test_an_answer_that_is_read_slowly_arrives(run: Runner) -> None:
-    async def scenario(server: Server) -> None:
-        head = b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n"
-        with await stopped_reader(server, head) as client:
-            size, loop = 0, asyncio.get_running_loop()
-            await asyncio.sleep(0.2)
-            while size < LARGE:
-                size += len(await asyncio.wait_for(loop.sock_recv(client, 1 << 20), 10))
-            await asyncio.sleep(1)
-            assert len(server.connections) == 1, "it read, and may ask again"
-
-    run(scenario)
+async def test_an_answer_that_is_read_slowly_arrives(server: Server) -> None:
+    head = b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n"
+    with await stopped_reader(server, head) as client:
+        size, loop = 0, asyncio.get_running_loop()
+        await asyncio.sleep(0.2)
+        while size < LARGE:
+            size += len(await asyncio.wait_for(loop.sock_recv(client, 1 << 20), 10))
+        await asyncio.sleep(1)
+        assert len(server.connections) == 1, "it read, and may ask again"
 
 
 @pytest.mark.parametrize("path", [b"GET /large HTTP/1.1\r\n", b"POST / HTTP/1.1\r\n"])
-def test_neither_a_stopped_reader_nor_a_stopped_sender_delays_the_end(
-    run: Runner, monkeypatch: pytest.MonkeyPatch, path: bytes
+async def test_neither_a_stopped_reader_nor_a_stopped_sender_delays_the_end(
+    server: Server, monkeypatch: pytest.MonkeyPatch, path: bytes
 ) -> None:
     monkeypatch.setattr(service_run, "STOP_SECONDS", 0.5)
-
-    async def scenario(server: Server) -> None:
-        client = socket.create_connection(("127.0.0.1", server.port))
-        more = b"" if path.startswith(b"GET") else b"content-length: 9\r\n"
-        client.sendall(path + b"host: x\r\n" + more + b"\r\n")
-        await server.until(lambda: len(server.asked) == 1)
-        await asyncio.sleep(0.1)
-        begin = time.monotonic()
-        await asyncio.wait_for(server.server.shutdown(), 20)
-        assert time.monotonic() - begin < 5
-        client.close()
-        server.server.servers.clear()
-
-    run(scenario)
+    client = socket.create_connection(("127.0.0.1", server.port))
+    more = b"" if path.startswith(b"GET") else b"content-length: 9\r\n"
+    client.sendall(path + b"host: x\r\n" + more + b"\r\n")
+    await server.until(lambda: len(server.asked) == 1)
+    await asyncio.sleep(0.1)
+    begin = time.monotonic()
+    await asyncio.wait_for(server.server.shutdown(), 20)
+    assert time.monotonic() - begin < 5
+    client.close()
+    server.server.servers.clear()

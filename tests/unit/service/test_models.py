@@ -1,8 +1,7 @@
 """Models under their names: engines, questions, costs, and the process of a model."""
 
-import asyncio
 import shutil
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from multiprocessing import Pipe
 from pathlib import Path
@@ -39,6 +38,7 @@ from nextquery.suggesters.base import SuggestOptions
 from nextquery.suggesters.diagnosis import why
 from nextquery.suggesters.neural import HREDSuggester, TransformerSuggester
 
+pytestmark = pytest.mark.anyio
 SESSION = ("red shoes", "paris", "rome")
 
 
@@ -88,85 +88,72 @@ def test_what_a_model_cannot_do_is_not_an_answer(served_models: dict[str, Path])
 QUESTION = SuggestQuestion(("red shoes",))
 
 
-def with_models(
-    settings: ServiceSettings, folder: Path, scenario: Callable[[Models], Awaitable[None]]
-) -> None:
-    async def main() -> None:
-        chosen = replace(settings, models=(NamedModel("main", folder),))
-        models = Models(chosen, Metrics())
-        models.start()
-        try:
-            await models.reload()
-            await scenario(models)
-        finally:
-            await models.stop()
-
-    asyncio.run(main())
+@pytest.fixture
+async def models(
+    settings: ServiceSettings, served_models: dict[str, Path], tmp_path: Path
+) -> AsyncIterator[Models]:
+    """A count model, served from a folder of its own."""
+    shutil.copytree(served_models["adjacency"], tmp_path / "model")
+    chosen = replace(settings, models=(NamedModel("main", tmp_path / "model"),))
+    models = Models(chosen, Metrics())
+    models.start()
+    await models.reload()
+    yield models
+    await models.stop()
 
 
-def test_nothing_is_kept_of_what_was_asked(
-    settings: ServiceSettings, served_models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+async def test_nothing_is_kept_of_what_was_asked(
+    models: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A list that came sooner the second time would tell visitors what others have asked."""
 
-    async def scenario(models: Models) -> None:
-        model = models.served["main"]
-        assert model.engine is not None
-        asked: list[object] = []
-        answer = type(model.engine).answer
+    model = models.served["main"]
+    assert model.engine is not None
+    asked: list[object] = []
+    answer = type(model.engine).answer
 
-        def counted(self: Any, questions: Any) -> Any:
-            asked.extend(questions)
-            return answer(self, questions)
+    def counted(self: Any, questions: Any) -> Any:
+        asked.extend(questions)
+        return answer(self, questions)
 
-        monkeypatch.setattr(type(model.engine), "answer", counted)
-        first, second = [await model.submit([QUESTION])[0].answer for _ in range(2)]
-        assert first == second
-        assert asked == [QUESTION] * 2
-
-    with_models(settings, served_models["adjacency"], scenario)
+    monkeypatch.setattr(type(model.engine), "answer", counted)
+    first, second = [await model.submit([QUESTION])[0].answer for _ in range(2)]
+    assert first == second
+    assert asked == [QUESTION] * 2
 
 
-def test_a_model_that_looks_things_up_answers_at_once_and_a_dear_question_waits(
-    settings: ServiceSettings, served_models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+async def test_a_model_that_looks_things_up_answers_at_once_and_a_dear_question_waits(
+    models: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(models: Models) -> None:
-        model = models.served["main"]
-        [job] = model.submit([QUESTION])
-        assert job.answer.done()
-        dear = model.submit([QUESTION] * 20)
-        assert not any(item.answer.done() for item in dear)
-        assert [await item.answer for item in dear] == [job.answer.result()] * 20
+    model = models.served["main"]
+    [job] = model.submit([QUESTION])
+    assert job.answer.done()
+    dear = model.submit([QUESTION] * 20)
+    assert not any(item.answer.done() for item in dear)
+    assert [await item.answer for item in dear] == [job.answer.result()] * 20
 
-        def broken(self: object, questions: object) -> None:
-            raise ZeroDivisionError
+    def broken(self: object, questions: object) -> None:
+        raise ZeroDivisionError
 
-        monkeypatch.setattr(type(model.engine), "answer", broken)
-        [failed] = model.submit([QUESTION])
-        with pytest.raises(ZeroDivisionError):
-            failed.answer.result()
-
-    with_models(settings, served_models["adjacency"], scenario)
+    monkeypatch.setattr(type(model.engine), "answer", broken)
+    [failed] = model.submit([QUESTION])
+    with pytest.raises(ZeroDivisionError):
+        failed.answer.result()
 
 
-def test_whatever_is_wrong_with_a_folder_is_refused_and_the_old_model_stays(
-    settings: ServiceSettings, served_models: dict[str, Path], tmp_path: Path
+async def test_whatever_is_wrong_with_a_folder_is_refused_and_the_old_model_stays(
+    models: Models, tmp_path: Path
 ) -> None:
     folder = tmp_path / "model"
-    shutil.copytree(served_models["adjacency"], folder)
-
-    async def scenario(models: Models) -> None:
-        (folder / "guard" / "settings.json").write_text("[]")
-        with pytest.raises(ArtifactError):
-            await models.reload()
-        assert models.ready
-        [job] = models.served["main"].submit([QUESTION])
-        assert await job.answer
-        shutil.rmtree(folder)
-        with pytest.raises(ArtifactError):
-            await models.reload()
-
-    with_models(settings, folder, scenario)
+    (folder / "guard" / "settings.json").write_text("[]")
+    with pytest.raises(ArtifactError):
+        await models.reload()
+    assert models.ready
+    [job] = models.served["main"].submit([QUESTION])
+    assert await job.answer
+    shutil.rmtree(folder)
+    with pytest.raises(ArtifactError):
+        await models.reload()
 
 
 @pytest.fixture

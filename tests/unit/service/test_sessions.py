@@ -1,6 +1,7 @@
 """Sessions in memory and in Redis."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ from nextquery.service.sessions import (
 )
 from nextquery.service.settings import MAX_CONTEXT_QUERIES
 
+pytestmark = pytest.mark.anyio
+
 
 class Clock:
     def __init__(self) -> None:
@@ -28,14 +31,13 @@ class Clock:
         return self.now
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def sessions(clock: Clock) -> MemorySessions:
-    return MemorySessions(3, 1800.0, clock)
+@pytest.fixture(params=["memory", "redis"])
+async def sessions(request: pytest.FixtureRequest) -> AsyncIterator[SessionStore]:
+    store: SessionStore = MemorySessions(3, 1800.0)
+    if request.param == "redis":
+        store = RedisSessions(request.getfixturevalue("redis_server").url, 1800.0)
+    yield store
+    await store.close()
 
 
 async def add(sessions: SessionStore, name: str, query: str, *seed: str) -> list[str]:
@@ -49,23 +51,15 @@ async def queries(sessions: SessionStore, name: str) -> list[str]:
     return list((await sessions.read(name)).queries)
 
 
-def test_the_seed_begins_a_new_session_only(sessions: MemorySessions) -> None:
-    async def scenario() -> None:
-        assert await add(sessions, "s", "b", "a") == ["a", "b"]
-        assert await add(sessions, "s", "c", "other") == ["a", "b", "c"]
-
-    asyncio.run(scenario())
-
-
-def test_a_retried_query_counts_once(sessions: MemorySessions) -> None:
-    async def scenario() -> None:
-        await add(sessions, "s", "a")
-        assert await add(sessions, "s", "a") == ["a"]
-
-    asyncio.run(scenario())
+async def test_a_seed_begins_a_session_and_a_retried_query_counts_once(
+    sessions: SessionStore,
+) -> None:
+    assert await add(sessions, "s", "b", "a") == ["a", "b"]
+    assert await add(sessions, "s", "b", "other") == ["a", "b"]
+    assert await add(sessions, "s", "c", "other") == ["a", "b", "c"]
 
 
-async def _deleted_during_a_request(sessions: SessionStore) -> None:
+async def test_a_deleted_session_does_not_come_back(sessions: SessionStore) -> None:
     await add(sessions, "s", "a")
     began = await sessions.read("s")
     for _ in range(2):
@@ -76,36 +70,26 @@ async def _deleted_during_a_request(sessions: SessionStore) -> None:
     assert await add(sessions, "s", "c") == ["c"], "a request that begins now starts it again"
 
 
-def test_a_deleted_session_does_not_come_back(sessions: MemorySessions) -> None:
-    asyncio.run(_deleted_during_a_request(sessions))
+async def test_a_long_session_keeps_its_most_recent_queries(sessions: SessionStore) -> None:
+    texts = [str(number) for number in range(MAX_CONTEXT_QUERIES + 5)]
+    assert joined(texts) == texts[5:]
+    for text in texts:
+        await add(sessions, "s", text)
+    assert await queries(sessions, "s") == texts[5:]
 
 
-def test_a_session_deleted_in_redis_does_not_come_back(redis_server: Any) -> None:
-    async def scenario() -> None:
-        sessions = RedisSessions(redis_server.url, 1800.0)
-        await _deleted_during_a_request(sessions)
-        await sessions.close()
-
-    asyncio.run(scenario())
-
-
-def test_without_a_store_nothing_is_kept() -> None:
-    async def scenario() -> None:
-        sessions = NoSessions()
-        assert await sessions.append("s", "a")
-        await sessions.delete("s")
-        assert await sessions.read("s") == StoredSession()
-        assert sessions.count() == 0
-        await sessions.close()
-
-    asyncio.run(scenario())
+async def test_without_a_store_nothing_is_kept() -> None:
+    sessions = NoSessions()
+    assert await sessions.append("s", "a")
+    await sessions.delete("s")
+    assert await sessions.read("s") == StoredSession()
+    assert sessions.count() == 0
+    await sessions.close()
 
 
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("append"), st.sampled_from("abcde")),
-        st.tuples(st.just("read"), st.sampled_from("abcde")),
-        st.tuples(st.just("delete"), st.sampled_from("abcde")),
+        st.tuples(st.sampled_from(["append", "read", "delete"]), st.sampled_from("abcde")),
         st.tuples(st.just("wait"), st.integers(1, 900)),
     ),
     max_size=40,
@@ -113,67 +97,42 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_a_session_lives_until_it_is_idle_or_three_others_were_used_later(
+async def test_a_session_lives_until_it_is_idle_or_three_others_were_used_later(
     steps: list[tuple[str, Any]],
 ) -> None:
-    async def scenario() -> None:
-        clock = Clock()
-        sessions = MemorySessions(3, 1800.0, clock)
-        expected: dict[str, tuple[float, list[str]]] = {}  # in the order of their last query
-        for number, (step, what) in enumerate(steps):
-            expected = {k: v for k, v in expected.items() if clock.now - v[0] < 1800.0}
-            known = expected.get(what, (0.0, []))[1]
-            if step == "append":
-                expected.pop(what, None)
-                expected[what] = clock.now, [*known, str(number)]
-                expected = dict(list(expected.items())[-3:])
-                assert await add(sessions, what, str(number)) == expected[what][1]
-            elif step == "read":
-                assert await queries(sessions, what) == known
-            elif step == "delete":
-                await sessions.delete(what)
-                expected.pop(what, None)
-            else:
-                clock.now += what
-        live = {k for k, v in expected.items() if clock.now - v[0] < 1800.0}
-        assert sessions.count() == len(live)
-
-    asyncio.run(scenario())
+    clock = Clock()
+    sessions = MemorySessions(3, 1800.0, clock)
+    expected: dict[str, tuple[float, list[str]]] = {}  # in the order of their last query
+    for number, (step, argument) in enumerate(steps):
+        expected = {k: v for k, v in expected.items() if clock.now - v[0] < 1800.0}
+        known = expected.get(argument, (0.0, []))[1]
+        if step == "append":
+            expected.pop(argument, None)
+            expected[argument] = clock.now, [*known, str(number)]
+            expected = dict(list(expected.items())[-3:])
+            assert await add(sessions, argument, str(number)) == expected[argument][1]
+        elif step == "read":
+            assert await queries(sessions, argument) == known
+        elif step == "delete":
+            await sessions.delete(argument)
+            expected.pop(argument, None)
+        else:
+            clock.now += argument
+    live = {k for k, v in expected.items() if clock.now - v[0] < 1800.0}
+    assert sessions.count() == len(live)
 
 
-def test_redis_keeps_the_same_sessions(redis_server: Any) -> None:
-    async def scenario() -> None:
-        sessions = RedisSessions(redis_server.url, 1800.0)
-        assert await add(sessions, "s", "b", "a") == ["a", "b"]
-        assert await add(sessions, "s", "b", "other") == ["a", "b"]
-        assert await add(sessions, "s", "c", "other") == ["a", "b", "c"]
-        for number in range(MAX_CONTEXT_QUERIES):
-            last = await add(sessions, "s", str(number))
-        assert len(last) == MAX_CONTEXT_QUERIES
-        await sessions.delete("s")
-        assert await queries(sessions, "s") == []
-        await sessions.close()
-
-    asyncio.run(scenario())
-
-
-def test_a_session_deleted_while_it_begins_leaves_nothing_without_expiry(redis_server: Any) -> None:
-    async def scenario() -> None:
-        one, other = (RedisSessions(redis_server.url, 1800.0) for _ in range(2))
-        for number in range(200):
-            name = f"s{number}"
-            await asyncio.gather(one.append(name, "b", ["a"]), other.delete(name))
-        names = await one._client.keys("*")
-        assert all([await one._client.pttl(name) > 0 for name in names])
-        await one.close()
-        await other.close()
-
-    asyncio.run(scenario())
-
-
-def test_a_long_session_keeps_its_most_recent_queries() -> None:
-    texts = [str(number) for number in range(MAX_CONTEXT_QUERIES + 5)]
-    assert joined(texts) == texts[5:]
+async def test_a_session_deleted_while_it_begins_leaves_nothing_without_expiry(
+    redis_server: Any,
+) -> None:
+    one, other = (RedisSessions(redis_server.url, 1800.0) for _ in range(2))
+    for number in range(200):
+        name = f"s{number}"
+        await asyncio.gather(one.append(name, "b", ["a"]), other.delete(name))
+    names = await one._client.keys("*")
+    assert all([await one._client.pttl(name) > 0 for name in names])
+    await one.close()
+    await other.close()
 
 
 def test_owners_do_not_share_sessions() -> None:
