@@ -144,9 +144,9 @@ def _write_sessions(folder: Path, log: TinyLog) -> None:
     target.mkdir(parents=True)
     rows = _rows(log)
     for part in range(log.parts):
-        mine = rows.filter(pl.col("session") % log.parts == part)
-        mine = mine.reverse() if log.reverse else mine
-        mine.write_parquet(target / f"part-{part:05}.parquet")
+        rows_of_part = rows.filter(pl.col("session") % log.parts == part)
+        rows_of_part = rows_of_part.reverse() if log.reverse else rows_of_part
+        rows_of_part.write_parquet(target / f"part-{part:05}.parquet")
 
 
 def _write_counts(folder: Path, log: TinyLog) -> None:

@@ -70,13 +70,14 @@ def test_the_command_sets_the_allocators_where_nobody_else_has() -> None:
         "with contextlib.suppress(SystemExit): run()\n"
         "print(os.environ['ARROW_DEFAULT_MEMORY_POOL'])"
     )
-    for given, expected in (
+    for preset, expected in (
         ({}, "system"),
         ({"ARROW_DEFAULT_MEMORY_POOL": "mimalloc"}, "mimalloc"),
     ):
         kept = {key: value for key, value in os.environ.items() if "MEMORY_POOL" not in key}
         command = [sys.executable, "-c", code]
-        done = subprocess.run(command, check=True, capture_output=True, text=True, env=kept | given)
+        env = kept | preset
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env=env)
         assert done.stdout.split()[-1] == expected
 
 

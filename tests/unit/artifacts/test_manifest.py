@@ -149,11 +149,11 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return lines
 
 
-def flip(file: Path, place: int) -> None:
+def flip(file: Path, offset: int) -> None:
     with file.open("r+b") as stream:
-        stream.seek(place)
+        stream.seek(offset)
         byte = stream.read(1)[0]
-        stream.seek(place)
+        stream.seek(offset)
         stream.write(bytes([byte ^ 1]))
 
 
@@ -175,13 +175,13 @@ def test_a_small_file_is_hashed_always(tmp_path: Path, cache: Path, hashed: list
     assert not cache.exists()
 
 
-@pytest.mark.parametrize("place", [0, SIZE // 2 + 7, SIZE - 1])
+@pytest.mark.parametrize("offset", [0, SIZE // 2 + 7, SIZE - 1])
 def test_a_write_is_found_after_the_file_was_good(
-    model: Path, cache: Path, hashed: list[str], place: int
+    model: Path, cache: Path, hashed: list[str], offset: int
 ) -> None:
     open_artifact(model)
     assert list(cache.iterdir())
-    flip(model / "large.bin", place)
+    flip(model / "large.bin", offset)
     with pytest.raises(ChecksumError, match=r"large\.bin"):
         open_artifact(model)
 
@@ -233,11 +233,11 @@ def test_notes_of_another_user_do_not_count(
     assert len(hashed) == 2
 
 
-@pytest.mark.parametrize("place", ["/proc/no/such", "/dev/null", "relative\0"])
+@pytest.mark.parametrize("cache_home", ["/proc/no/such", "/dev/null", "relative\0"])
 def test_without_a_place_for_notes_all_is_hashed(
-    model: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch, place: str
+    model: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch, cache_home: str
 ) -> None:
-    environment = {**os.environ, "XDG_CACHE_HOME": place}
+    environment = {**os.environ, "XDG_CACHE_HOME": cache_home}
     monkeypatch.setattr(os, "environ", environment)
     for _ in range(2):
         open_artifact(model)

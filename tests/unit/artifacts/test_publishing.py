@@ -272,11 +272,11 @@ def a_file(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "place", [dangling_link, link_to_itself, below_a_file, name_too_long, a_file]
+    "make_target", [dangling_link, link_to_itself, below_a_file, name_too_long, a_file]
 )
-def test_a_place_that_cannot_be_used_is_a_message(tmp_path: Path, place: object) -> None:
-    assert callable(place)
-    target = place(tmp_path)
+def test_a_place_that_cannot_be_used_is_a_message(tmp_path: Path, make_target: object) -> None:
+    assert callable(make_target)
+    target = make_target(tmp_path)
     before = names(tmp_path)
     with pytest.raises(ArtifactError, match=str(target.name)[:20]):
         make(target, "x")
@@ -372,8 +372,8 @@ def test_a_folder_removed_before_it_is_locked_is_not_made_again(
     mkdir = Path.mkdir
     removed: list[Path] = []
 
-    def make_and_lose(path: Path, mode: int = 0o777, **given: bool) -> None:
-        mkdir(path, mode, **given)
+    def make_and_lose(path: Path, mode: int = 0o777, **options: bool) -> None:
+        mkdir(path, mode, **options)
         if path.suffix == ".partial" and not removed:
             removed.append(path)
             assert publishing.claim_remains(path) is None

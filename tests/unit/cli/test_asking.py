@@ -133,8 +133,8 @@ def test_a_model_takes_the_options_that_it_can(served_models: dict[str, Path]) -
     assert decode_options(network, {"beam": None}, []) == {}
     config = decode_options(network, {"beam": 4}, ["max_words=7"])["config"]
     assert (config.beam, config.max_words) == (4, 7)
-    given = {"diversity": 0.5, "beam": None}
-    assert decode_options(counts, given, [], {"diversity"}) == {"diversity": 0.5}
+    options = {"diversity": 0.5, "beam": None}
+    assert decode_options(counts, options, [], {"diversity"}) == {"diversity": 0.5}
 
 
 def test_scripts_without_spaces_are_shown_without() -> None:

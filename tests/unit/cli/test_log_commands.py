@@ -157,10 +157,10 @@ def test_a_folder_replaced_while_it_is_read_is_read_again(
     read = inspect._repetition
     replaced: list[bool] = []
 
-    def replace(found: PreparedData, later: list[str]) -> inspect.Repetition:
+    def replace(data: PreparedData, later: list[str]) -> inspect.Repetition:
         if not replaced:
             replaced.append(files.exchange(tmp_path / "one", tmp_path / "other"))
-        return read(found, later)
+        return read(data, later)
 
     monkeypatch.setattr(inspect, "_repetition", replace)
     show = ["inspect", str(tmp_path / "one"), "--json"]

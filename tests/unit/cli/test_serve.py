@@ -109,9 +109,9 @@ def test_a_trial_may_name_what_is_served_already(folders: Path) -> None:
 def test_what_cannot_be_served_is_refused(
     folders: Path, compare: list[str], interleave: list[str], shadow: str, message: str
 ) -> None:
-    given = [entry.format(b=folders / "b") for entry in interleave]
+    models = [entry.format(b=folders / "b") for entry in interleave]
     with pytest.raises(InputError, match=message):
-        models_of(folders / "a", "", compare, given, shadow)
+        models_of(folders / "a", "", compare, models, shadow)
 
 
 def test_something_must_be_shown(folders: Path) -> None:

@@ -85,8 +85,8 @@ IN_AN_IMPORT = BEGIN.replace(
 )
 
 
-def stopped(script: str, folder: Path, number: signal.Signals, *given: str) -> tuple[int, str, str]:
-    command = [sys.executable, "-c", script, str(folder), *given]
+def stopped(script: str, folder: Path, number: signal.Signals, *args: str) -> tuple[int, str, str]:
+    command = [sys.executable, "-c", script, str(folder), *args]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

@@ -107,7 +107,7 @@ def made_scenario() -> ScenarioResult:
 
 @pytest.fixture
 def results() -> ExperimentResults:
-    found = GenerationQuality(50, 0.9, 0.1, 0.2, 0.3, 0.15, 0.4, 0.5, None, 0.8)
+    lists = GenerationQuality(50, 0.9, 0.1, 0.2, 0.3, 0.15, 0.4, 0.5, None, 0.8)
     points = tuple(ProjectedText(f"word {n}", n % 5, n // 5, n % 3) for n in range(20))
     return ExperimentResults(
         scenarios={
@@ -121,7 +121,7 @@ def results() -> ExperimentResults:
             ),
         },
         generation=GenerationResult(
-            50, 20, 5, {"hred": SystemLists(all=found, known_anchor=found, refused_by_guards=0.1)}
+            50, 20, 5, {"hred": SystemLists(all=lists, known_anchor=lists, refused_by_guards=0.1)}
         ),
         samples=SampleTable((SampleContext(("a & b",), "c", {"hred": ("d", "e")}),)),
         gates={

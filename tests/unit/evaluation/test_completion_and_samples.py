@@ -72,23 +72,23 @@ def test_every_system_with_the_session_and_without_it() -> None:
 
     assert result.queries == 3
     assert list(result.systems) == ["mine"]
-    mine = result.systems["mine"]
+    system = result.systems["mine"]
     # one character: ranks 1, 1, none with the session; 4, 1, none without it
-    assert [item.by_length[0].mrr for item in (mine.with_session, mine.without_session)] == [
+    assert [item.by_length[0].mrr for item in (system.with_session, system.without_session)] == [
         pytest.approx(2 / 3),
         pytest.approx((1 / 4 + 1) / 3),
     ]
-    assert mine.with_session.by_length[0].saved == pytest.approx((8 / 9 + 3 / 4) / 3)
-    assert mine.with_session.saved == pytest.approx((8 / 9 + 3 / 4) / 3)
+    assert system.with_session.by_length[0].saved == pytest.approx((8 / 9 + 3 / 4) / 3)
+    assert system.with_session.saved == pytest.approx((8 / 9 + 3 / 4) / 3)
     # four characters: "rome" has no more than four
-    assert mine.with_session.by_length[3].characters == 4
-    assert mine.with_session.by_length[3].cases == 2
-    assert mine.with_session.mrr == pytest.approx((1 + 1 + 0) / 3)
+    assert system.with_session.by_length[3].characters == 4
+    assert system.with_session.by_length[3].cases == 2
+    assert system.with_session.mrr == pytest.approx((1 + 1 + 0) / 3)
     parma = (1 / 4 + 1 / 4 + 1 / 4 + 1 + 1 + 1) / 6
-    assert mine.without_session.mrr == pytest.approx((parma + 1 + 0) / 3)
-    assert mine.with_session.next_word.cases == 2  # ham, map
-    assert mine.with_session.next_word.first == 0.5
-    assert 0 < mine.p < 1
+    assert system.without_session.mrr == pytest.approx((parma + 1 + 0) / 3)
+    assert system.with_session.next_word.cases == 2  # ham, map
+    assert system.with_session.next_word.first == 0.5
+    assert 0 < system.p < 1
 
 
 class Recorder:

@@ -468,9 +468,9 @@ def test_count_systems_are_fitted_anew_and_a_given_one_is_not(
     assert sessions == sorted(sessions)
     assert sessions[-1] == len(list(small_data.sessions("background")))
     assert "mine" not in result.refitted
-    mine = [point.ranking["mine"].mrr for point in result.points]
+    reciprocal_ranks = [point.ranking["mine"].mrr for point in result.points]
     # the same cases and system at every size, but for ties, which go by frequency
-    assert max(mine) - min(mine) < 0.02
+    assert max(reciprocal_ranks) - min(reciprocal_ranks) < 0.02
     assert result.points[0].ranking["adj"].mrr < result.points[-1].ranking["adj"].mrr
     coverage = [point.alone["adj"].coverage for point in result.points]
     assert coverage[0] is not None

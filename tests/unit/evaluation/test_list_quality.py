@@ -63,9 +63,9 @@ def test_results_by_hand() -> None:
     ]
     suggester = Fixed("red car", "blue car", "new car")
     with show_steps() as steps:
-        found = run_generation({"fixed": suggester}, cases, BACKGROUND, steps).systems["fixed"]
+        result = run_generation({"fixed": suggester}, cases, BACKGROUND, steps).systems["fixed"]
 
-    everything, known, unknown = found.groups().values()
+    everything, known, unknown = result.groups().values()
     assert everything.coverage == pytest.approx(2 / 3)
     assert everything.hit_1 == 0
     assert everything.hit_5 == everything.hit_20 == pytest.approx(1 / 3)
@@ -76,7 +76,7 @@ def test_results_by_hand() -> None:
     assert known.overlap_best == pytest.approx((1 + 1 / 2) / 2)
     assert unknown.coverage == 0
     assert unknown.synthetic is None
-    assert found.refused_by_guards == 0
+    assert result.refused_by_guards == 0
 
 
 def test_contexts_are_drawn_without_replacement_and_by_seed() -> None:
@@ -108,12 +108,12 @@ def test_systems_are_compared_with_the_best_trivial_rule_by_user() -> None:
     }  # fmt: skip
     with show_steps() as steps:
         trivial = ["other", "rule"]
-        found = run_generation(makers, cases, BACKGROUND, steps, trivial=trivial).against_trivial
-    assert found == (
+        result = run_generation(makers, cases, BACKGROUND, steps, trivial=trivial)
+    assert result.against_trivial == (
         AgainstTrivial("good", "rule", 0.5, 0.0),
         AgainstTrivial("poor", "rule", -0.25, 0.0),
     )
-    assert [each.better for each in found] == [True, False]
+    assert [item.better for item in result.against_trivial] == [True, False]
 
 
 @pytest.fixture
@@ -139,12 +139,12 @@ def test_text_quality_by_hand(guard: Guard) -> None:
         ["hotels oslo", "hotels in", "oslo", "hotels in oslo", "rome museum", "not looked at"],
         ["oslo museum museums"],
     ]
-    found = text_quality(lists, contexts, guard)
-    assert found.unknown == pytest.approx(4 / 6)
-    assert found.shortened == pytest.approx(2 / 6)  # "hotels in", "oslo"
-    assert found.dangling == found.fragment == found.repeated_word == pytest.approx(1 / 6)
-    assert found.disfluent == pytest.approx(1 / 6)  # nobody typed "hotels oslo"
-    assert found.junk == pytest.approx(4 / 6)
-    assert found.frequent == pytest.approx(2 / 6)  # all known queries of so small a log are
-    assert (found.places, found.full) == (3.0, 0.5)
+    quality = text_quality(lists, contexts, guard)
+    assert quality.unknown == pytest.approx(4 / 6)
+    assert quality.shortened == pytest.approx(2 / 6)  # "hotels in", "oslo"
+    assert quality.dangling == quality.fragment == quality.repeated_word == pytest.approx(1 / 6)
+    assert quality.disfluent == pytest.approx(1 / 6)  # nobody typed "hotels oslo"
+    assert quality.junk == pytest.approx(4 / 6)
+    assert quality.frequent == pytest.approx(2 / 6)  # all known queries of so small a log are
+    assert (quality.places, quality.full) == (3.0, 0.5)
     assert text_quality([[]], [("oslo",)], guard).junk == 0.0

@@ -36,8 +36,8 @@ def measured(requests: Sequence[PastRequest], lists: Sequence[Sequence[str]]) ->
     weights[FEATURES.index("rank")] = -2.0
     weights[-1] = 0.5
     model = Returning(Regression(weights), 0.3, ReturningSettings(), Guard())
-    found = measure(model, requests, {"sys": lists}, {"popular"})
-    return ReturningResult({"test: returning": found}, 0.3)
+    measures = measure(model, requests, {"sys": lists}, {"popular"})
+    return ReturningResult({"test: returning": measures}, 0.3)
 
 
 def test_measures_by_hand() -> None:
@@ -48,10 +48,10 @@ def test_measures_by_hand() -> None:
         request("cy", "z"),
     ]
     lists = [["p", "b"], ["popular"], ["q1", "q2", "q3", "q4", "q5", "x"], []]
-    found = measured(requests, lists).visitors["test: returning"]
-    assert (found.requests, found.users) == (4, 3)
-    assert found.next_query_typed_before == pytest.approx(2 / 4)
-    again, rule = found.again, found.last_three
+    measures = measured(requests, lists).visitors["test: returning"]
+    assert (measures.requests, measures.users) == (4, 3)
+    assert measures.next_query_typed_before == pytest.approx(2 / 4)
+    again, rule = measures.again, measures.last_three
     # .62 for the first is above .3, and .18 for the second above a quarter of it; .03 is not:
     # two queries for ann, one for bob, none without a history.
     assert again.shown.value == pytest.approx(3 / 4)
@@ -63,10 +63,11 @@ def test_measures_by_hand() -> None:
     assert again.precision_when_shown.value == pytest.approx(2 / 3)
     assert rule.precision is not None
     assert rule.precision.value == pytest.approx(2 / 7)  # three, three and one: never the last
-    assert found.precision_ratio is not None
-    assert found.precision_ratio.value == pytest.approx((2 / 5) / (2 / 7))
-    assert found.precision_ratio.low <= found.precision_ratio.value <= found.precision_ratio.high
-    alone, shown = found.lists["sys"], found.shown["sys"]
+    ratio = measures.precision_ratio
+    assert ratio is not None
+    assert ratio.value == pytest.approx((2 / 5) / (2 / 7))
+    assert ratio.low <= ratio.value <= ratio.high
+    alone, shown = measures.lists["sys"], measures.shown["sys"]
     assert alone.hit_5.value == pytest.approx(2 / 4)
     assert alone.hit_10.value == pytest.approx(3 / 4)
     assert shown.hit.value == pytest.approx(3 / 4)
@@ -82,8 +83,8 @@ def test_a_whole_run_on_a_log_with_habits(tmp_path: Path) -> None:
     for user in range(60):
         for visit in range(20):
             time = datetime(2024, 1, 1) + timedelta(days=3 * visit, minutes=draw.randrange(3000))
-            own = ["news", f"blog {user}"] if draw.random() < 0.5 else ["mail", f"bank {user % 7}"]
-            for minute, query in enumerate([f"thing {draw.randrange(9)}", *own]):
+            pair = ["news", f"blog {user}"] if draw.random() < 0.5 else ["mail", f"bank {user % 7}"]
+            for minute, query in enumerate([f"thing {draw.randrange(9)}", *pair]):
                 moment = (time + timedelta(minutes=minute)).isoformat(" ")
                 rows.append({"user": f"u{user}", "time": moment, "query": query, "click": "x"})
     data = prepare(pl.DataFrame(rows), tmp_path / "data", spelling=False, holdout_users=0.2)
@@ -91,9 +92,9 @@ def test_a_whole_run_on_a_log_with_habits(tmp_path: Path) -> None:
     with show_steps() as steps:
         result = returning_result(data, systems, BackgroundCounts.read(data), 200, 0, steps)
     assert set(result.visitors) >= {"test: returning", "unseen_users: returning"}
-    for found in result.visitors.values():
-        assert found.again.lists.hit.value <= found.next_query_typed_before + 1e-9
-        assert found.shown["adj"].hit.value >= found.lists["adj"].hit_5.value
+    for measures in result.visitors.values():
+        assert measures.again.lists.hit.value <= measures.next_query_typed_before + 1e-9
+        assert measures.shown["adj"].hit.value >= measures.lists["adj"].hit_5.value
     returning = result.visitors["test: returning"]
     assert returning.again.lists.hit_1.value > 2 * returning.last_three.lists.hit_1.value
     assert returning.shown["adj"].hit.value > returning.lists["adj"].hit_10.value + 0.2

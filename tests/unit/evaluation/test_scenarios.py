@@ -260,10 +260,10 @@ def test_for_new_visitors_no_feature_holds_the_users_own_sessions(
         qvmm = fit_model(QVMM, log)
         unpruned = fit_model(QVMM, log, QVMMSettings(pruning=0))
         cases = build_cases("every_context", data, Rules(), None)["training"]
-        mine = cases.select([user_fold(case.user, 2) == 1 for case in cases.cases])
+        fold_cases = cases.select([user_fold(case.user, 2) == 1 for case in cases.cases])
         with show_steps() as steps:
             systems = Systems({"qvmm": qvmm, "adj": qvmm}, {}, unpruned=unpruned)
-            tables.append(add_features("training", mine, data, systems, steps).features)
+            tables.append(add_features("training", fold_cases, data, systems, steps).features)
 
     assert len(tables[0].values) >= 1000
     assert tables[0].names == tables[1].names
@@ -375,12 +375,12 @@ def test_only_known_visitors_have_earlier_queries(
     small_data: PreparedData, shared_words: Scorer, tmp_path: Path, monkeypatch: Any
 ) -> None:
     settings = ExperimentSettings(("every_context",), earlier_queries=2)
-    given: dict[str, EvaluationData] = {}
+    evaluations: dict[str, EvaluationData] = {}
 
     def keep(
         self: ExperimentRun, prefix: str, evaluation: EvaluationData, systems: Systems, train: Train
     ) -> dict[str, Finish[ScenarioResult]]:
-        given[prefix] = evaluation
+        evaluations[prefix] = evaluation
         return {}
 
     monkeypatch.setattr(ExperimentRun, "_scenarios", keep)
@@ -390,7 +390,7 @@ def test_only_known_visitors_have_earlier_queries(
         run._known_visitors(train_here)
         run._new_visitors(train_here)
 
-    known = given[""].earlier
+    known = evaluations[""].earlier
     assert known is not None
     assert known.limit == 2
-    assert given["new_"].earlier is None
+    assert evaluations["new_"].earlier is None

@@ -16,8 +16,8 @@ TEXT = TextQuality(0.5, 0.2, 0.1, 0.0, 0.01, 0.02, 0.0, 0.0, 4.1, 0.6)
 
 
 def lists(mrr: float) -> SystemLists:
-    found = GenerationQuality(50, 0.9, 0.1, 0.2, 0.3, mrr, 0.4, 0.5, None, 0.8, 0.011)
-    return SystemLists(all=found, text=TEXT)
+    quality = GenerationQuality(50, 0.9, 0.1, 0.2, 0.3, mrr, 0.4, 0.5, None, 0.8, 0.011)
+    return SystemLists(all=quality, text=TEXT)
 
 
 def with_lists(results: ExperimentResults, p: float, **mrr: float) -> ExperimentResults:
@@ -30,9 +30,9 @@ def with_lists(results: ExperimentResults, p: float, **mrr: float) -> Experiment
 
 
 def test_the_best_system_is_recommended_and_compared(results: ExperimentResults) -> None:
-    found = with_lists(results, 0.001, hred=0.08, adj=0.06, drop_words=0.02)
-    page = what_to_serve(found)
-    assert recommended(found) == "hred"
+    compared = with_lists(results, 0.001, hred=0.08, adj=0.06, drop_words=0.02)
+    page = what_to_serve(compared)
+    assert recommended(compared) == "hred"
     assert "Recommended: HRED. nextquery serve HRED" in page
     assert "HRED is better than the best trivial rule (Drop words, then popular)" in page
     assert "MRR +0.0600" in page
@@ -41,17 +41,17 @@ def test_the_best_system_is_recommended_and_compared(results: ExperimentResults)
 
 
 def test_a_model_that_is_no_better_than_a_rule_is_said_to_be_so(results: ExperimentResults) -> None:
-    found = with_lists(results, 0.4, hred=0.021, adj=0.0205, drop_words=0.02)
-    page = what_to_serve(found)
+    compared = with_lists(results, 0.4, hred=0.021, adj=0.0205, drop_words=0.02)
+    page = what_to_serve(compared)
     assert "HRED is not shown to be better than the best trivial rule" in page
     assert "This log has 5,000 background sessions." in page
     assert "compare again when yours has grown" in page
     # about as good and much cheaper
-    assert recommended(found) == "adj"
+    assert recommended(compared) == "adj"
     assert "nextquery fit DATA --kind adjacency" in page
     assert command("adj").endswith("nextquery serve models/adjacency")
 
 
 def test_a_rule_without_a_model_folder_is_not_recommended(results: ExperimentResults) -> None:
-    found = with_lists(results, 0.4, hred=0.02, adj=0.01, drop_words=0.05)
-    assert recommended(found) == "hred"
+    compared = with_lists(results, 0.4, hred=0.02, adj=0.01, drop_words=0.05)
+    assert recommended(compared) == "hred"

@@ -68,8 +68,8 @@ def opened(model: onnx.ModelProto) -> Any:
     )
 
 
-def close(found: Any, expected: Any) -> None:
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+def close(actual: Any, expected: Any) -> None:
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("settings", FORMS.values(), ids=list(FORMS))
@@ -79,8 +79,8 @@ def test_queries_and_sessions_are_encoded_as_by_the_model(settings: dict[str, An
     words = np.zeros((3, 5), dtype=np.int64)
     for row, query in enumerate(queries):
         words[row, : len(query)] = query
-    given = {"words": words, "lengths": np.array([3, 1, 5])}
-    vectors, *states = opened(onnx_graphs.query_encoder(network)).run(None, given)
+    feeds = {"words": words, "lengths": np.array([3, 1, 5])}
+    vectors, *states = opened(onnx_graphs.query_encoder(network)).run(None, feeds)
     expected = network.encode_queries(queries)
     close(vectors, [item[-1] for item in expected])
     assert bool(states) == network.config.copying
@@ -98,12 +98,12 @@ def test_a_step_is_that_of_the_model(settings: dict[str, Any]) -> None:
     rows = np.random.default_rng(2).normal(size=(2, 10)).astype(np.float32)
     before = np.random.default_rng(3).normal(size=(2, 8)).astype(np.float32)
     word = np.array([PADDING, 5])
-    given = {"session_state": rows, "decoder_state": before, "word": word}
+    feeds = {"session_state": rows, "decoder_state": before, "word": word}
     if network.config.copying:  # an empty session: the softmax alone
-        given |= {"source_states": np.ones((1, 8), dtype=np.float32), "source_ages": np.array([0])}
+        feeds |= {"source_states": np.ones((1, 8), dtype=np.float32), "source_ages": np.array([0])}
     decoder = opened(onnx_graphs.decoder(network))
     names = [item.name for item in decoder.get_outputs()]
-    result = dict(zip(names, decoder.run(None, given), strict=True))
+    result = dict(zip(names, decoder.run(None, feeds), strict=True))
     session = network.session_inputs(rows)
     state = network.advance_decoder(before, word, session)
     state[0] = network.start_decoder(rows, session)[0]
@@ -123,7 +123,7 @@ def test_a_step_is_that_of_the_model(settings: dict[str, Any]) -> None:
 def test_with_copying_all_probabilities_sum_to_one() -> None:
     network = random_network(copy=True)
     decoder = opened(onnx_graphs.decoder(network))
-    given = {
+    feeds = {
         "session_state": np.ones((2, 10), dtype=np.float32),
         "decoder_state": np.ones((2, 8), dtype=np.float32),
         "word": np.array([PADDING, 7]),
@@ -131,7 +131,7 @@ def test_with_copying_all_probabilities_sum_to_one() -> None:
         "source_ages": np.array([30, 2, 2, 1, 1]),
     }
     names = ["log_probabilities", "copy_log_probabilities"]
-    generated, copied = decoder.run(names, given)
+    generated, copied = decoder.run(names, feeds)
     total = np.exp(generated).sum(axis=1) + np.exp(copied).sum(axis=1)
     close(total, [1.0, 1.0])
     assert (np.exp(copied) > 0).all()

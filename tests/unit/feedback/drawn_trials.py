@@ -43,7 +43,7 @@ class DrawnTrials:
         )
         return Feedback(tuple(self._impression(*row) for row in rows))
 
-    def _impression(self, who: int, time: datetime, session: int, place: int) -> Impression:
+    def _impression(self, who: int, time: datetime, session: int, slot: int) -> Impression:
         served = self._served[who % HANDS][session]
         return Impression(
             list_id="",
@@ -52,7 +52,7 @@ class DrawnTrials:
             context=(),
             query=served.query,
             suggestions=served.suggestions,
-            taken=TAKEN[place],
+            taken=TAKEN[slot],
             dismissed=False,
             model=served.model,
             trial=served.trial,

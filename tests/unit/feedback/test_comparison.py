@@ -45,8 +45,8 @@ def test_a_draft_is_a_fair_list_of_both(
     texts = [item.suggestion.text for item in drafted]
     assert len(set(texts)) == len(texts) == min(n, len({*first, *second}))
     for team, team_list in enumerate((first, second)):
-        mine = [item.suggestion.text for item in drafted if item.team == team]
-        assert mine == [text for text in team_list if text in mine], "a team keeps its own order"
+        texts = [item.suggestion.text for item in drafted if item.team == team]
+        assert texts == [text for text in team_list if text in texts], "a team keeps its own order"
     assert drafted == team_draft(made(*first), made(*second), n, key)
 
 

@@ -105,7 +105,7 @@ def test_the_lines_of_a_visitor_are_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "matches"),
     [
         (b'{"client_id": "bob", "user_query": "ann"}', False),
         (b'{"client_id": "ann", "owner": "shop"}', True),
@@ -122,8 +122,8 @@ def test_the_lines_of_a_visitor_are_found() -> None:
         (b"", False),
     ],
 )
-def test_what_cannot_be_read_is_of_everybody_whom_it_names(line: bytes, found: bool) -> None:
-    assert is_line_of(line, "ann", "shop") == found
+def test_what_cannot_be_read_is_of_everybody_whom_it_names(line: bytes, matches: bool) -> None:
+    assert is_line_of(line, "ann", "shop") == matches
 
 
 @pytest.mark.parametrize("number", ["Infinity", "1e999", "9" * 400 + ".0"])

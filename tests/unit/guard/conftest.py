@@ -15,10 +15,10 @@ Sessions = Sequence[tuple[str, Sequence[str]]]
 DataMaker = Callable[[Sessions, int], PreparedData]
 
 
-def _table(found: Sequence[tuple[tuple[str, ...], str]], names: Sequence[str]) -> pl.DataFrame:
+def _table(typed: Sequence[tuple[tuple[str, ...], str]], names: Sequence[str]) -> pl.DataFrame:
     """Counts and distinct users of each key in (key, user) occurrences."""
     users = defaultdict(list)
-    for key, user in found:
+    for key, user in typed:
         users[key].append(user)
     columns: dict[str, list[str] | list[int]] = {
         name: [key[position] for key in users] for position, name in enumerate(names)

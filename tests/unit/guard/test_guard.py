@@ -75,9 +75,9 @@ def test_words_and_pairs_of_the_session_at_hand_pass(guard: Guard) -> None:
     ],
 )
 def test_a_query_that_does_not_look_typed_exempts_nothing(guard: Guard, junk: str) -> None:
-    own = guard.own_text([junk])
-    assert guard.allows("wine hotel", own).reason == Reason.RARE_PAIR
-    assert guard.allows("zanzibarra", own).reason == Reason.RARE_WORD
+    session_text = guard.own_text([junk])
+    assert guard.allows("wine hotel", session_text).reason == Reason.RARE_PAIR
+    assert guard.allows("zanzibarra", session_text).reason == Reason.RARE_WORD
     assert guard.allows("wine hotel", guard.own_text([junk, "wine hotel"]))  # the control
 
 

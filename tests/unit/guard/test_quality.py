@@ -54,10 +54,10 @@ def test_one_word_of_the_session_is_a_fragment_unless_k_users_typed_it(
     with publish(tmp_path / "model", "adjacency", {}) as partial:
         write_tables(make_data(known, 3), partial)
     guard = Guard.open(tmp_path / "model")
-    own = guard.own_text(["oslo museum", "lima museum"])
-    assert guard.flaw("oslo", own) is Flaw.FRAGMENT
-    assert guard.flaw("rome", own) is None
-    assert guard.flaw("lima", own) is None
+    session_text = guard.own_text(["oslo museum", "lima museum"])
+    assert guard.flaw("oslo", session_text) is Flaw.FRAGMENT
+    assert guard.flaw("rome", session_text) is None
+    assert guard.flaw("lima", session_text) is None
 
 
 def test_the_order_of_the_visitors_own_words_is_not_judged(guard: Guard) -> None:

@@ -69,8 +69,8 @@ def test_every_step_is_that_of_the_model(make_model: ModelMaker, settings: dict[
     same(after, model.advance_decoder(vectors, words, session))
     previous = network.previous_words(words.numpy())
     same(previous, model.previous_words(words))
-    for given, last in ((previous, words), (None, None)):
-        omega = network.output_vector(vectors.numpy(), given, inputs)
+    for previous_words, last in ((previous, words), (None, None)):
+        omega = network.output_vector(vectors.numpy(), previous_words, inputs)
         same(omega, model.output_vector(vectors, last, session))
 
 

@@ -119,9 +119,9 @@ def test_other_settings_move_a_query_as_without_the_gate(gate: ListGate) -> None
 def test_lists_by_likelihood_per_symbol_keep_their_order(gate: ListGate) -> None:
     queries = [finished("paris map", -5.0), finished("paris hotels", -3.0)]
     config = DecodeConfig(length_normalised=True)
-    found = gate.select(queries, ["paris"], config)
-    assert [query.text for query in found] == ["paris map", "paris hotels"]
-    values = [query.value(length_normalised=True) for query in found]
+    selected = gate.select(queries, ["paris"], config)
+    assert [query.text for query in selected] == ["paris map", "paris hotels"]
+    values = [query.value(length_normalised=True) for query in selected]
     assert values == sorted(values, reverse=True)
 
 
@@ -139,11 +139,11 @@ def test_frequent_and_shortened_queries_wait_until_the_first_places_are_taken() 
     called_for = candidate("called for", FREQUENT_ACCEPTED, frequent=True)
     topicless = candidate("topicless", shortened=True, loses_topic=True)
     short = [candidate(f"short {number}", shortened=True) for number in range(3)]
-    others = [candidate(f"other {number}") for number in range(3)]
-    first = [called_for, *short[:MOST_SHORTENED], *others[:2]]
+    ordinary = [candidate(f"other {number}") for number in range(3)]
+    first = [called_for, *short[:MOST_SHORTENED], *ordinary[:2]]
     assert len(first) == FIRST_PLACES
-    every = [idle, topicless, called_for, *short, *others]
-    assert placed(every) == [*first, idle, topicless, short[2], others[2]]
+    every = [idle, topicless, called_for, *short, *ordinary]
+    assert placed(every) == [*first, idle, topicless, short[2], ordinary[2]]
     # with too few others, shortened queries fill the list, idle ones do not
     assert placed([idle, topicless, *short]) == [*short[:2], topicless, short[2]]
 

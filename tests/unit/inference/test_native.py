@@ -77,9 +77,9 @@ def large_product(library: Library) -> Floats:
     numbers = np.random.default_rng(1)
     matrix = library.packed(numbers.standard_normal((outputs, inputs)).astype(np.float32))
     left = numbers.standard_normal((rows, inputs)).astype(np.float32)
-    found = np.zeros((rows, outputs), dtype=np.float32)
-    library.product(address(left), rows, address(matrix), outputs, inputs, None, address(found))
-    return found
+    product = np.zeros((rows, outputs), dtype=np.float32)
+    library.product(address(left), rows, address(matrix), outputs, inputs, None, address(product))
+    return product
 
 
 def test_threads_change_no_number(threaded: Library) -> None:
@@ -96,8 +96,8 @@ def threads_of_this_process() -> int:
 def test_several_callers_share_the_threads(threaded: Library) -> None:
     expected = large_product(threaded)
     with ThreadPoolExecutor(4) as callers:
-        for found in callers.map(lambda _: large_product(threaded), range(24)):
-            np.testing.assert_array_equal(found, expected)
+        for product in callers.map(lambda _: large_product(threaded), range(24)):
+            np.testing.assert_array_equal(product, expected)
 
 
 @pytest.mark.slow
@@ -122,11 +122,11 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert ended.returncode == 0
 
 
-@pytest.mark.parametrize(("given", "expected"), [("3", 3), ("2,4", 2), ("", None), ("many", None)])
+@pytest.mark.parametrize(("text", "expected"), [("3", 3), ("2,4", 2), ("", None), ("many", None)])
 def test_as_many_threads_as_openmp_takes(
-    monkeypatch: pytest.MonkeyPatch, given: str, expected: int | None
+    monkeypatch: pytest.MonkeyPatch, text: str, expected: int | None
 ) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", given)
+    monkeypatch.setenv("OMP_NUM_THREADS", text)
     assert native.usual_threads() == (expected or len(os.sched_getaffinity(0)))
 
 
@@ -275,9 +275,9 @@ def test_the_lists_are_those_of_numpy(make_model: ModelMaker, form: str) -> None
     for compiled in (True, False):
         predictor = predictor_of(model, compiled=compiled)
         states = predictor.encoder.encode_many(CONTEXTS)
-        found = predictor.suggest_many(states, 8, DecodeConfig(max_words=4))
-        found.append(predictor.complete(states[0], "w1", 8, DecodeConfig(known="free")))
-        lists.append([[each.text for each in some] for some in found])
+        results = predictor.suggest_many(states, 8, DecodeConfig(max_words=4))
+        results.append(predictor.complete(states[0], "w1", 8, DecodeConfig(known="free")))
+        lists.append([[query.text for query in some] for some in results])
         assert isinstance(predictor.decoder("exact"), NativeDecoder) == compiled
     assert lists[0] == lists[1]
 
@@ -310,16 +310,16 @@ def test_a_step_that_threads_share_has_the_same_numbers(
     batch = ContextBatch(predictor.model.vocabulary, predictor.encoder.encode_many([["w1 w2"]]))
     last = np.arange(3, 43)
     rows, asked = np.zeros(len(last), dtype=np.int64), np.arange(5, 15)[None].repeat(40, axis=0)
-    found = []
+    numbers = []
     for threads in (1, 3):
         library.use_threads(threads)
         prefixes = decoder.advance(decoder.start(batch), rows, last)
         prefixes = decoder.advance(prefixes, np.arange(40), last[::-1].copy())
         prediction = decoder.predict(prefixes)
         best = prediction.best(slice(0, 40), np.zeros(40), 40)
-        found.append((prefixes.hidden, prediction.of(asked), best.words, best.totals))
+        numbers.append((prefixes.hidden, prediction.of(asked), best.words, best.totals))
     library.use_threads(1)
-    for one, three in zip(*found, strict=True):
+    for one, three in zip(*numbers, strict=True):
         np.testing.assert_array_equal(one, three)
 
 

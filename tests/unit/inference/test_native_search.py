@@ -62,8 +62,8 @@ def started(predictor: Predictor, *, seen: bool, longer: bool) -> SearchStart:
     batch = ContextBatch(predictor.model.vocabulary, predictor.encoder.encode_many(GUARDED))
     shared = VocabularyRules(predictor.guard, predictor.model.vocabulary)
     rules = [
-        ContextRules(shared, queries, own, seen_pairs=seen)
-        for queries, own in zip(GUARDED, batch.vocabularies, strict=True)
+        ContextRules(shared, queries, typed, seen_pairs=seen)
+        for queries, typed in zip(GUARDED, batch.vocabularies, strict=True)
     ]
     decoder = predictor.decoder("exact")
     prefixes = decoder.start(batch)
@@ -77,30 +77,30 @@ def started(predictor: Predictor, *, seen: bool, longer: bool) -> SearchStart:
 
 def run_steps(steps: ArraySteps | NativeSteps) -> list[list[Ended]]:
     """The queries that end in each step; bounds drop some prefixes."""
-    found = []
+    candidates = []
     while (ended := steps.next([-30.0, -12.0, -np.inf, -15.0])) is not None:
-        found.append(sorted(Ended(c, tuple(words), total) for c, words, total in ended))
-    return found
+        candidates.append(sorted(Ended(c, tuple(words), total) for c, words, total in ended))
+    return candidates
 
 
 def both(model: HRED, checked: list[Guard], *, seen: bool, longer: bool) -> list[list[list[Ended]]]:
     """The steps of NumPy and of the kernels, each with its own guard."""
-    found = []
-    for compiled, mine in zip((False, True), checked, strict=True):
-        predictor = predictor_of(model, mine, compiled=compiled)
+    searches = []
+    for compiled, checks in zip((False, True), checked, strict=True):
+        predictor = predictor_of(model, checks, compiled=compiled)
         start, decoder = started(predictor, seen=seen, longer=longer), predictor.decoder("exact")
         steps = decoder.steps(start, CONFIG)
         assert (steps is None) != compiled
-        found.append(run_steps(steps or ArraySteps(decoder, start, CONFIG, None)))  # type: ignore[arg-type]
-    return found
+        searches.append(run_steps(steps or ArraySteps(decoder, start, CONFIG, None)))  # type: ignore[arg-type]
+    return searches
 
 
-def assert_same(expected: list[list[Ended]], found: list[list[Ended]]) -> None:
+def assert_same(expected: list[list[Ended]], actual_steps: list[list[Ended]]) -> None:
     assert sum(map(len, expected)) > 10
-    assert len(found) == len(expected)
-    for one, other in zip(expected, found, strict=True):
-        assert [each[:2] for each in other] == [each[:2] for each in one]
-        actual, desired = ([each.log_likelihood for each in some] for some in (other, one))
+    assert len(actual_steps) == len(expected)
+    for one, other in zip(expected, actual_steps, strict=True):
+        assert [item[:2] for item in other] == [item[:2] for item in one]
+        actual, desired = ([item.log_likelihood for item in some] for some in (other, one))
         np.testing.assert_allclose(actual, desired, rtol=1e-4, atol=1e-4)
 
 
@@ -190,10 +190,10 @@ def test_flags_follow_the_blocklist(library: Library, tmp_path: Path) -> None:
     guard = Guard(blocklist=file)
     shared = VocabularyRules(guard, VOCABULARY)
     cache = RulesCache(library)
-    own = SessionVocabulary(VOCABULARY, ["strange", "fine"])
+    typed = SessionVocabulary(VOCABULARY, ["strange", "fine"])
 
     def flags() -> list[list[int]]:
-        _, arrays = cache.of(shared).record([ContextRules(shared, ["fine bad"], own)])
+        _, arrays = cache.of(shared).record([ContextRules(shared, ["fine bad"], typed)])
         return [arrays[0].tolist(), arrays[3].tolist()]
 
     assert flags() == [[NEVER, 0, NEVER, 0, 0, 0], [0]]
@@ -208,8 +208,8 @@ def test_flags_follow_the_blocklist(library: Library, tmp_path: Path) -> None:
 
 def test_pairs_of_the_session_are_ids(library: Library) -> None:
     shared = VocabularyRules(Guard(), VOCABULARY)
-    own = SessionVocabulary(VOCABULARY, ["strange"])
-    rules = ContextRules(shared, ["fine bad strange", "unheard bad"], own)
+    typed = SessionVocabulary(VOCABULARY, ["strange"])
+    rules = ContextRules(shared, ["fine bad strange", "unheard bad"], typed)
     _, arrays = RulesCache(library).of(shared).record([rules, rules])
     assert arrays[4].tolist() == [0, 2, 4]
     assert arrays[5].tolist() == [3 << 32 | 6, 5 << 32 | 3] * 2
@@ -245,8 +245,8 @@ def test_first_searches_that_overlap_share_one_entry(
     both_there = threading.Barrier(2)
 
     class Slow(NativeVocabularyRules):
-        def __init__(self, *given: Any) -> None:
-            super().__init__(*given)
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
             with suppress(threading.BrokenBarrierError):
                 both_there.wait(0.5)
 
@@ -281,13 +281,13 @@ def test_pairs_are_not_closed_at_exit(library: Library, monkeypatch: pytest.Monk
     """A thread may still be searching then; the system takes the memory back."""
     made: list[Any] = []
 
-    def recorded(*given: Any) -> Any:
-        made.append(finalize(*given))
+    def recorded(*arguments: Any) -> Any:
+        made.append(finalize(*arguments))
         return made[-1]
 
     monkeypatch.setattr(native_decoder, "finalize", recorded)
     rules = NativeVocabularyRules(library, VocabularyRules(Guard(), VOCABULARY))
-    assert [each.atexit for each in made] == [False]
+    assert [finalizer.atexit for finalizer in made] == [False]
     assert rules.pairs
 
 
@@ -299,11 +299,11 @@ def test_flags_are_those_of_the_blocklist_asked_for_whatever_other_threads_ask(
     file.write_text("nothing\n", encoding="utf-8")
     guard = Guard(blocklist=file)
     shared = VocabularyRules(guard, VOCABULARY)
-    own = SessionVocabulary(VOCABULARY, [])
-    older = ContextRules(shared, [], own)
+    typed = SessionVocabulary(VOCABULARY, [])
+    older = ContextRules(shared, [], typed)
     file.write_text("bad\n", encoding="utf-8")
     assert guard.reload()
-    newer = ContextRules(shared, [], own)
+    newer = ContextRules(shared, [], typed)
     flags: list[int] = []
 
     class Interrupted(NativeVocabularyRules):
@@ -321,7 +321,7 @@ def test_flags_are_those_of_the_blocklist_asked_for_whatever_other_threads_ask(
     native.__dict__["interrupting"] = True
     flags.append(int(native.record([older])[1][0][3]))
     assert len(flags) > 1
-    assert all(each & BLOCKED for each in flags[:-1])
+    assert all(flag & BLOCKED for flag in flags[:-1])
     assert not flags[-1] & BLOCKED
 
 
@@ -353,7 +353,7 @@ def test_the_kernels_find_the_same_followers(share: float, instructions: Library
     pairs = library.pairs_open(address(KEYS), len(KEYS), address(common), len(common))
     try:
         for word in range(0, 700, 7):
-            found = library.followers(pairs, word)
-            assert found[1 : found[0] + 1] == followers.of(word).tolist()
+            listed = library.followers(pairs, word)
+            assert listed[1 : listed[0] + 1] == followers.of(word).tolist()
     finally:
         library.pairs_close(pairs)

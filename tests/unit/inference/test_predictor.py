@@ -166,8 +166,8 @@ def test_completions_are_drawn_where_the_strategy_is_to_sample(
     state = predictor.encoder.encode(["w1 w2", "w3 zebra"])
 
     def draw(seed: int, **settings: Any) -> list[str]:
-        given = {"beam": 12, "max_words": 4, "fold": False, "known": "free", **settings}
-        config = DecodeConfig(strategy="sample", seed=seed, **given)
+        options = {"beam": 12, "max_words": 4, "fold": False, "known": "free", **settings}
+        config = DecodeConfig(strategy="sample", seed=seed, **options)
         result = predictor.complete(state, prefix, 12, config)
         assert all(item.text.startswith(prefix.rstrip()) and item.text != prefix for item in result)
         scored = predictor.score_many([state], [[item.text for item in result]])[0]

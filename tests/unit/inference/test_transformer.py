@@ -141,12 +141,12 @@ def test_the_compiled_blocks_are_those_of_numpy(instructions: Library, size: int
         np.testing.assert_allclose(one.states, other.states, atol=2e-5)
         np.testing.assert_allclose(one.added, other.added, atol=2e-5)
     contexts = np.array([0, 0, 2, 2, 2])
-    own = np.random.default_rng(0).normal(size=(5, 3, 2, 2, size)).astype(np.float32)
-    grown = own.copy()
+    new = np.random.default_rng(0).normal(size=(5, 3, 2, 2, size)).astype(np.float32)
+    grown = new.copy()
     past = [part.added for part in read]
     states = native.extend(np.arange(5), past, contexts, grown)
-    np.testing.assert_allclose(arrays.extend(np.arange(5), past, contexts, own), states, atol=2e-5)
-    np.testing.assert_allclose(own, grown, atol=2e-5)
+    np.testing.assert_allclose(arrays.extend(np.arange(5), past, contexts, new), states, atol=2e-5)
+    np.testing.assert_allclose(new, grown, atol=2e-5)
 
 
 @pytest.mark.parametrize("copy", [False, True])

@@ -38,10 +38,10 @@ def test_what_is_uploaded_is_the_folder(
     def record(name: str) -> Any:
         real = getattr(huggingface_hub, name)
 
-        def call(*given: Any, **named: Any) -> str:
+        def call(*arguments: Any, **named: Any) -> str:
             import inspect
 
-            bound = inspect.signature(real).bind(*given, **named)
+            bound = inspect.signature(real).bind(*arguments, **named)
             calls.append((name, dict(bound.arguments)))
             return "done"
 

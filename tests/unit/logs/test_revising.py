@@ -358,7 +358,7 @@ def test_a_forgotten_person_does_not_come_back_with_their_file(
 ) -> None:
     theirs = tmp_path / "eve.tsv"
     header = log.read_text().splitlines()[0]
-    rows = [f"eve\tred {what}\t2006-06-01 10:0{n}:00\t\t" for n, what in enumerate("abc")]
+    rows = [f"eve\tred {word}\t2006-06-01 10:0{n}:00\t\t" for n, word in enumerate("abc")]
     theirs.write_text("\n".join([header, *rows]) + "\n")
     assert update(data, [theirs], new_only=True).rows_added == 3
     forget(data, ["eve"])

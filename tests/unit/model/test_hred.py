@@ -152,8 +152,8 @@ def test_given_vectors_are_reduced_and_as_long_as_random_ones(size: int) -> None
     before = model.word_vectors.weight.detach().clone()
     rng = np.random.default_rng(3)
     words = tuple(f"word{number}" for number in range(0, 200, 2))
-    given = WordVectors(words, (5 * rng.normal(size=(100, size))).astype(np.float32))
-    take_word_vectors(model.word_vectors, model.vocabulary, given)
+    vectors = WordVectors(words, (5 * rng.normal(size=(100, size))).astype(np.float32))
+    take_word_vectors(model.word_vectors, model.vocabulary, vectors)
     after = model.word_vectors.weight.detach()
     changed = (after != before).any(dim=1)
     assert changed.sum() == 100
@@ -162,7 +162,7 @@ def test_given_vectors_are_reduced_and_as_long_as_random_ones(size: int) -> None
     kept = min(size, 8)
     assert torch.equal(after[:, kept:], before[:, kept:])
     assert float(after[changed, :kept].std()) == pytest.approx(0.1, rel=0.1)
-    expected = torch.from_numpy(given.reduced(8).vectors)
+    expected = torch.from_numpy(vectors.reduced(8).vectors)
     rows = torch.tensor([LARGER_VOCABULARY.id(word) for word in words])
     ratio = after[rows, :kept] / expected
     torch.testing.assert_close(ratio, ratio[:1, :1].expand_as(ratio))
@@ -189,7 +189,7 @@ def test_given_vectors_reach_a_model_on_another_device() -> None:
     """`copy_` takes values of any device; all other operations want those of the tensor."""
     model = HRED(ModelConfig(embedding_size=8, query_size=8, session_size=8), LARGER_VOCABULARY)
     assert model.word_vectors is not None
-    given = WordVectors(("word3", "word7"), np.eye(2, 20, dtype=np.float32))
+    vectors = WordVectors(("word3", "word7"), np.eye(2, 20, dtype=np.float32))
     with Writes(model.word_vectors.weight) as writes:
-        take_word_vectors(model.word_vectors, model.vocabulary, given)
+        take_word_vectors(model.word_vectors, model.vocabulary, vectors)
     assert writes.operations == ["aten.copy_.default"]

@@ -101,8 +101,8 @@ def _same_numbers() -> None:
     torch.manual_seed(3)
 
 
-def _near(found: Tensor, right: Tensor) -> None:
-    torch.testing.assert_close(found.double(), right, rtol=1e-5, atol=1e-4)
+def _near(actual: Tensor, right: Tensor) -> None:
+    torch.testing.assert_close(actual.double(), right, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("rows", [3, ROWS])
@@ -124,7 +124,7 @@ def test_a_product_of_a_transposed_matrix(columns: int, inner: int) -> None:
 
 @pytest.mark.parametrize("rows", [1, 7, 40, ROWS])
 def test_a_packed_matrix_multiplies_any_number_of_rows(rows: int) -> None:
-    matrix, left, given = (
+    matrix, left, addend = (
         torch.randn(COLUMNS, INNER),
         torch.randn(rows, INNER),
         torch.randn(rows, 1),
@@ -132,8 +132,8 @@ def test_a_packed_matrix_multiplies_any_number_of_rows(rows: int) -> None:
     packed, exact = PackedMatrix(matrix, 100), left.double() @ matrix.double().t()
     _near(packed.product(left), exact)
     out = torch.empty(rows, COLUMNS)
-    assert packed.add_product(given.expand(-1, COLUMNS), left, out=out) is out
-    _near(out, exact + given)
+    assert packed.add_product(addend.expand(-1, COLUMNS), left, out=out) is out
+    _near(out, exact + addend)
 
 
 def test_other_numbers_are_left_to_pytorch() -> None:
@@ -157,12 +157,12 @@ def test_a_layer_is_the_layer_of_pytorch(bias: bool) -> None:
     plain.load_state_dict(ours.state_dict())
     inputs = torch.randn(2, ROWS, INNER)
     results = []
-    for layer, given in ((ours, inputs.clone()), (plain, inputs.double())):
-        given.requires_grad_()
-        result = layer(given)
+    for layer, layer_inputs in ((ours, inputs.clone()), (plain, inputs.double())):
+        layer_inputs.requires_grad_()
+        result = layer(layer_inputs)
         (result * result.detach().cos()).sum().backward()
-        assert given.grad is not None
-        results.append([result, given.grad, *(item.grad for item in layer.parameters())])
+        assert layer_inputs.grad is not None
+        results.append([result, layer_inputs.grad, *(item.grad for item in layer.parameters())])
     for result, right in zip(*results, strict=True):
         torch.testing.assert_close(result.double(), right, rtol=1e-4, atol=1e-3)
 

@@ -101,8 +101,8 @@ def log_likelihoods(
         state, previous = all_states[index], vectors[known[index]]
         omega = weights["output.weight"] @ state + weights["output.bias"]
         memory = [
-            (word, number - query, all_states[place + 1])
-            for place, (word, query) in enumerate(symbols)
+            (word, number - query, all_states[symbol + 1])
+            for symbol, (word, query) in enumerate(symbols)
             if query < number and word != END_OF_QUERY
         ]
         gate, copied = 0.0, 0.0
@@ -154,7 +154,7 @@ def test_gradients_are_those_of_finite_differences(copy: bool) -> None:
         def moved(by: float, name: str = name, index: tuple[int, ...] = index) -> float:
             changed = {**weights, name: weights[name].copy()}
             changed[name][index] += by
-            return sum(sum(log_likelihoods(changed, each, copy=copy)) for each in SESSIONS)
+            return sum(sum(log_likelihoods(changed, session, copy=copy)) for session in SESSIONS)
 
         numeric = (moved(1e-6) - moved(-1e-6)) / 2e-6
         assert parameter.grad is not None

@@ -145,8 +145,8 @@ def test_a_model_begins_as_one_without_n_grams() -> None:
     vectors = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
     for model in (with_ngrams, without):
         assert model.word_vectors is not None
-        given = WordVectors(tuple(WORDS), vectors)
-        take_word_vectors(model.word_vectors, model.vocabulary, given)
+        word_vectors = WordVectors(tuple(WORDS), vectors)
+        take_word_vectors(model.word_vectors, model.vocabulary, word_vectors)
     words = torch.arange(8)
     assert torch.equal(with_ngrams.word_inputs(words), without.word_inputs(words))
 

@@ -155,14 +155,14 @@ def session_log_likelihood(
 
 
 def finite_difference(
-    weights: Weights, name: str, place: Any, choices: Choices, session: Sequence[Sequence[int]]
+    weights: Weights, name: str, index: Any, choices: Choices, session: Sequence[Sequence[int]]
 ) -> float:
     """The gradient of a session's log-likelihood along one weight."""
     step = 1e-6
 
     def moved(by: float) -> float:
         changed = weights[name].copy()
-        changed[place] += by
+        changed[index] += by
         return float(session_log_likelihood({**weights, name: changed}, choices, session).sum())
 
     return (moved(step) - moved(-step)) / (2 * step)

@@ -197,9 +197,9 @@ def test_histories_are_normalised_and_bounded_once() -> None:
         PastSearch(query="w" * 100, time=2.0),
     ]
     merged = read_history(searches)
-    assert [(each.text, each.count) for each in merged] == [("red shoes", 3), ("w" * 64, 1)]
+    assert [(search.text, search.count) for search in merged] == [("red shoes", 3), ("w" * 64, 1)]
     long = [PastSearch(query=f"{number} {'word ' * 100}", time=1.0) for number in range(200)]
-    assert sum(len(each.text) for each in read_history(long)) <= 16_384
+    assert sum(len(search.text) for search in read_history(long)) <= 16_384
 
 
 def test_users_are_off_by_default(open_client: Open, returning: Path) -> None:
@@ -253,16 +253,16 @@ def test_nothing_of_one_visitor_appears_for_another(
     def ask(key: str, path: str, body: dict[str, Any]) -> Any:
         return client.post(path, json=body, headers={"X-API-Key": keys[key].key})
 
-    own = past(PLANTED, count=9)
-    mine = [
-        ask("one", "/v1/suggest", {"query": "red shoes", "history": own, "session_id": "s1"}),
-        ask("one", "/v1/complete", {"prefix": "quo", "history": own}),
+    history = past(PLANTED, count=9)
+    answers = [
+        ask("one", "/v1/suggest", {"query": "red shoes", "history": history, "session_id": "s1"}),
+        ask("one", "/v1/complete", {"prefix": "quo", "history": history}),
     ]
     ask("one", "/v1/suggest", {"query": PLANTED, "user_id": "u"})
-    mine.append(ask("one", "/v1/suggest", {"query": "shoes", "user_id": "u"}))
-    assert all(texts(answer) == [PLANTED] for answer in mine)
+    answers.append(ask("one", "/v1/suggest", {"query": "shoes", "user_id": "u"}))
+    assert all(texts(answer) == [PLANTED] for answer in answers)
     other = past("red shoes", count=3)
-    batch = {"requests": [{"query": "red shoes", "history": own}, {"query": "red shoes"}]}
+    batch = {"requests": [{"query": "red shoes", "history": history}, {"query": "red shoes"}]}
     [_, second] = ask("one", "/v1/suggest/batch", batch).json()["answers"]
     assert PLANTED not in json.dumps(second)
     visitors: list[dict[str, Any]] = [{}, {"history": other}, {"history": []}, {"user_id": "v"}]
@@ -294,13 +294,13 @@ def test_visitors_who_ask_together_get_only_what_is_theirs(
     client = open_client(returning=returning, user_days=30)
 
     def ask(visitor: int) -> tuple[int, str, list[str]]:
-        own: dict[str, Any] = {"history": past(f"secret {visitor} x", count=9)}
+        fields: dict[str, Any] = {"history": past(f"secret {visitor} x", count=9)}
         if visitor % 3 == 0:
             client.post(
                 "/v1/suggest", json={"query": f"secret {visitor} x", "user_id": f"u{visitor}"}
             )
-            own = {"user_id": f"u{visitor}"}
-        answer = client.post("/v1/suggest", json={"query": "red shoes", "n": 50, **own})
+            fields = {"user_id": f"u{visitor}"}
+        answer = client.post("/v1/suggest", json={"query": "red shoes", "n": 50, **fields})
         return visitor, answer.text, texts(answer)
 
     with ThreadPoolExecutor(8) as pool:
@@ -379,7 +379,7 @@ async def test_stores_count_repeat_expire_and_forget(
     store = make()
 
     async def kept() -> list[tuple[str, int]]:
-        return [(each.text, each.count) for each in (await store.read("u")).queries]
+        return [(search.text, search.count) for search in (await store.read("u")).queries]
 
     for later, query in ((0, "a"), (60, "a"), (60, "b"), (60, "a"), (4000, "a")):
         now[0] += later

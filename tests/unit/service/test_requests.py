@@ -93,10 +93,10 @@ def test_a_connection_closes_where_a_body_was_not_read(monkeypatch: pytest.Monke
 
     def refused(*parts: bytes) -> tuple[int, bytes | None]:
         messages: list[dict[str, Any]] = []
-        given = iter(parts)
+        remaining = iter(parts)
 
         async def receive() -> dict[str, Any]:
-            part = next(given, None)
+            part = next(remaining, None)
             if part is None:
                 await asyncio.sleep(30)
             return {"type": "http.request", "body": part, "more_body": True}

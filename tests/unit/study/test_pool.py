@@ -153,10 +153,10 @@ def test_a_topic_comes_once_with_every_context_that_led_to_it(data: PreparedData
 
 
 def test_at_most_so_many_contexts_are_drawn_by_seed(data: PreparedData) -> None:
-    given = [Topic("garden shed"), Topic("cat food")]
-    drawn = {tuple(t.context for t in add_contexts(given, data, 1, seed)) for seed in range(20)}
+    topics = [Topic("garden shed"), Topic("cat food")]
+    drawn = {tuple(t.context for t in add_contexts(topics, data, 1, seed)) for seed in range(20)}
     assert drawn == {(("barn",), ()), (("shed",), ())}
-    assert add_contexts(given, data, 2) == add_contexts(given, data)
+    assert add_contexts(topics, data, 2) == add_contexts(topics, data)
 
 
 def test_sampled_topics_are_distinct_and_decided_by_the_seed(data: PreparedData) -> None:

@@ -118,10 +118,10 @@ def test_generated_text_is_judged_in_lists_and_completions(
     blend.save(tmp_path / "blend")
     model = Blend.load(tmp_path / "blend", judging_guard)
     any_text = model.config.model_copy(update={"quality": False})
-    own = judging_guard.own_text(CONTEXT)
+    typed = judging_guard.own_text(CONTEXT)
 
     def flawed(items: list[Suggestion]) -> list[str]:
-        return [item.text for item in items if judging_guard.flaw(item.text, own) is not None]
+        return [item.text for item in items if judging_guard.flaw(item.text, typed) is not None]
 
     assert flawed(model.suggest(CONTEXT, 30, config=any_text))
     shown = model.suggest(CONTEXT, 30)

@@ -195,8 +195,8 @@ def completion(prepared: Any, tiny_log: Any, tmp_path: Path) -> Any:
     return load(tmp_path / "model")
 
 
-def texts(found: list[Suggestion]) -> list[str]:
-    return [item.text for item in found]
+def texts(suggestions: list[Suggestion]) -> list[str]:
+    return [item.text for item in suggestions]
 
 
 def test_known_queries_with_the_beginning_most_likely_first(completion: Any) -> None:

@@ -145,8 +145,8 @@ def test_search_finds_the_most_likely_queries(toy: ToySuggester) -> None:
     expected = sorted(by_hand(toy, CONTEXT[-1]).items(), key=lambda item: -item[1])
     suggestions = toy.suggest(CONTEXT, 10, config=FREE)
     wanted = [(text, score) for text, score in expected if text not in CONTEXT][:10]
-    assert [each.text for each in suggestions] == [text for text, _ in wanted]
-    assert [each.score for each in suggestions] == pytest.approx([s for _, s in wanted], abs=1e-4)
+    assert [query.text for query in suggestions] == [text for text, _ in wanted]
+    assert [query.score for query in suggestions] == pytest.approx([s for _, s in wanted], abs=1e-4)
 
 
 def test_sessions_are_decoded_together_and_extended(toy: ToySuggester) -> None:
@@ -160,7 +160,7 @@ def test_sessions_are_decoded_together_and_extended(toy: ToySuggester) -> None:
 def test_rescoring_gives_the_likelihoods(toy: ToySuggester) -> None:
     expected = by_hand(toy, CONTEXT[-1])
     scored = toy.score(CONTEXT, list(expected))
-    assert [each.log_likelihood for each in scored] == pytest.approx(
+    assert [query.log_likelihood for query in scored] == pytest.approx(
         list(expected.values()), abs=1e-4
     )
 
@@ -169,9 +169,9 @@ def test_completions_are_the_most_likely_queries_with_the_prefix(toy: ToySuggest
     expected = by_hand(toy, CONTEXT[-1])
     best = sorted((q for q in expected if q.startswith("oslo h")), key=lambda q: -expected[q])
     completions = toy.complete(CONTEXT, "oslo h", 10, config=FREE)
-    two_words = [each.text for each in completions if len(each.text.split()) == 2]
+    two_words = [query.text for query in completions if len(query.text.split()) == 2]
     assert two_words == [query for query in best if query not in CONTEXT]
-    assert all(each.text.startswith("oslo h") for each in completions)
+    assert all(query.text.startswith("oslo h") for query in completions)
 
 
 def test_queries_are_sampled(toy: ToySuggester) -> None:
@@ -180,8 +180,8 @@ def test_queries_are_sampled(toy: ToySuggester) -> None:
     assert len(drawn) > 3
     assert drawn == toy.suggest(CONTEXT, 10, config=config)
     expected = by_hand(toy, CONTEXT[-1])
-    for each in drawn:
-        assert each.score == pytest.approx(expected[each.text], abs=1e-4)
+    for query in drawn:
+        assert query.score == pytest.approx(expected[query.text], abs=1e-4)
 
 
 def test_it_is_blended_and_served(

@@ -101,7 +101,7 @@ def test_requests_have_only_what_was_before(habit_data: PreparedData) -> None:
     assert past
     for request in past:
         assert all(entry.time < request.now for entry in request.history)
-    repeated = [each for each in past if each.context[-1] == "news"]
+    repeated = [request for request in past if request.context[-1] == "news"]
     assert repeated
     assert all(request.next_query in {e.text for e in request.history} for request in repeated)
     assert all(request.returning for request in past)
@@ -117,7 +117,7 @@ def test_single_searches_count_as_past(habit_data: PreparedData) -> None:
         spelling=False,
     )
     past = read_requests(data, "test", 1000, 0)
-    assert all("alone" in {entry.text for entry in each.history} for each in past)
+    assert all("alone" in {entry.text for entry in request.history} for request in past)
 
 
 def test_the_habit_is_learnt(model_folder: Path) -> None:
@@ -152,11 +152,11 @@ def test_blocklist_personal_data_and_hits_apply_but_not_k(
     model_folder: Path, tmp_path: Path
 ) -> None:
     now = 1e9
-    own = ["zebra crossing 41", "forbidden thing", "jane.doe@example.org", "xylophone " * 12]
-    history = [PastQuery(text.strip(), now - HOUR) for text in own]
+    texts = ["zebra crossing 41", "forbidden thing", "jane.doe@example.org", "xylophone " * 12]
+    history = [PastQuery(text.strip(), now - HOUR) for text in texts]
 
     def shown(model: Returning) -> set[str]:
-        return {each.text for each in model.again(["news"], history, now, 9, threshold=0.0)}
+        return {query.text for query in model.again(["news"], history, now, 9, threshold=0.0)}
 
     assert shown(Returning.load(model_folder)) == {"zebra crossing 41", "forbidden thing"}
     blocklist = tmp_path / "blocklist.txt"
@@ -164,14 +164,14 @@ def test_blocklist_personal_data_and_hits_apply_but_not_k(
     assert shown(Returning.load(model_folder, blocklist)) == {"zebra crossing 41"}
     with_hits = Returning.load(model_folder, None, lambda query: "zebra" not in query)
     assert shown(with_hits) == {"forbidden thing"}
-    assert {each.text for each in with_hits.complete("z", history)} == set()
+    assert {query.text for query in with_hits.complete("z", history)} == set()
 
 
 def test_completions_begin_with_the_prefix_newest_first(model_folder: Path) -> None:
     model = Returning.load(model_folder)
     history = [PastQuery("rome hotels", 9, 4), PastQuery("paris", 8), PastQuery("rome", 7)]
-    assert [each.text for each in model.complete("ro", history)] == ["rome hotels", "rome"]
-    assert [each.text for each in model.complete("rome", history)] == ["rome hotels"]
+    assert [query.text for query in model.complete("ro", history)] == ["rome hotels", "rome"]
+    assert [query.text for query in model.complete("rome", history)] == ["rome hotels"]
     assert model.complete("ro", history, 1)[0].score == 4
 
 
@@ -212,7 +212,7 @@ def test_the_upper_bound_of_how_often_something_is_shown(
 ) -> None:
     model = fit_returning(habit_data, ReturningSettings(sessions=400, shown=shown))
     requests = read_requests(habit_data, "validation", 400, 0, last_only=True)
-    is_shown = [bool(model.again(each.context, each.history, each.now)) for each in requests]
+    is_shown = [bool(model.again(case.context, case.history, case.now)) for case in requests]
     assert model.validation["shown"] == pytest.approx(np.mean(is_shown))
     assert shown - 0.15 < np.mean(is_shown) < shown - 0.01
     assert 0 < model.threshold < 0.5

@@ -201,8 +201,8 @@ def rescue(prepared: Any, tiny_log: Any, tmp_path: Path) -> Rescue:
     return model
 
 
-def texts(found: list[Suggestion]) -> list[str]:
-    return [item.text for item in found]
+def texts(suggestions: list[Suggestion]) -> list[str]:
+    return [item.text for item in suggestions]
 
 
 def test_the_first_query_that_found_something_counts(rescue: Rescue) -> None:

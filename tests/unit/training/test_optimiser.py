@@ -209,12 +209,12 @@ def test_processes_share_a_batch_and_sum_over_the_same_words() -> None:
     one, two = feeds(2)
     batches = one.epoch(0)
     assert [b.tolist() for b in batches] == [b.tolist() for b in two.epoch(0)]
-    for mine, other in zip(one.steps(batches, 0, 1), two.steps(batches, 0, 1), strict=True):
-        assert mine.words == other.words
-        assert drawn(mine) == drawn(other)
-        if mine.counts and other.counts:
-            assert mine.batch.sessions + other.batch.sessions == len(mine.members)
-            assert len(mine.batch.targets) + len(other.batch.targets) == mine.words
+    for step, other in zip(one.steps(batches, 0, 1), two.steps(batches, 0, 1), strict=True):
+        assert step.words == other.words
+        assert drawn(step) == drawn(other)
+        if step.counts and other.counts:
+            assert step.batch.sessions + other.batch.sessions == len(step.members)
+            assert len(step.batch.targets) + len(other.batch.targets) == step.words
 
 
 def test_a_process_without_a_session_takes_part_but_does_not_count() -> None:

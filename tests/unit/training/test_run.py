@@ -195,8 +195,8 @@ def test_errors_of_other_files_are_left_as_they_are(tmp_path: Path, error: OSErr
 def test_epochs_are_those_of_the_metrics_after_early_stopping(
     data: PreparedData, tmp_path: Path, every: int
 ) -> None:
-    given = {"epochs": 50, "patience": 1, "rate": 3.0, "validate_every": every}
-    config = SMALL.model_copy(update={"train": SMALL.train.model_copy(update=given)})
+    settings = {"epochs": 50, "patience": 1, "rate": 3.0, "validate_every": every}
+    config = SMALL.model_copy(update={"train": SMALL.train.model_copy(update=settings)})
     outcome = train(data, tmp_path / "model", config, ALONE, say=print)
     assert outcome.facts is not None
     lines = (tmp_path / "model" / "metrics.jsonl").read_text().splitlines()
