@@ -178,7 +178,7 @@ class SharedWords:
         ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def shared_words() -> SharedWords:
     return SharedWords()
 

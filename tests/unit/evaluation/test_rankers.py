@@ -15,7 +15,7 @@ from ir_measures import RR, Success
 
 from nextquery.errors import InputError, NextqueryError
 from nextquery.evaluation import rankers
-from nextquery.evaluation.comparison import ADJ, BASELINE, RankedSystem, SystemRanks, qualities
+from nextquery.evaluation.comparison import ADJ, BASELINE, SystemRanks, qualities
 from nextquery.evaluation.rankers import (
     FORM_SETS,
     RankerJob,
@@ -23,8 +23,12 @@ from nextquery.evaluation.rankers import (
     train_here,
     train_rankers,
 )
-from nextquery.evaluation.scenario_features import as_new_visitors, read_evaluation_data
-from nextquery.evaluation.scenario_run import RankingSettings, run_scenario
+from nextquery.evaluation.scenario_features import (
+    EvaluationData,
+    as_new_visitors,
+    read_evaluation_data,
+)
+from nextquery.evaluation.scenario_run import RankingSettings, ScenarioResult, run_scenario
 from nextquery.evaluation.scenarios import Rules
 from nextquery.evaluation.steps import show_steps
 from nextquery.evaluation.systems import Systems
@@ -91,14 +95,23 @@ def test_little_to_learn_from_is_learnt_at_once(job: RankerJob) -> None:
     assert result.result().seconds == 0
 
 
+FAILING_PROCESS = """
+import sys
+from multiprocessing.connection import Connection
+asker = Connection(int(sys.argv[1]))
+asker.recv_bytes()
+asker.send(ValueError("not in tuple"))
+"""
+
+
 @pytest.mark.slow
 def test_an_error_in_the_process_is_raised_here(
     job: RankerJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rankers, "WORTH_A_PROCESS", 0)
-    unknown = RankerJob(job.training, job.validation, job.seeds, ("nobody",), ())
+    monkeypatch.setattr(rankers, "PROCESS", FAILING_PROCESS)
     with RankerProcesses() as processes, pytest.raises(ValueError, match="not in tuple"):
-        processes.train(unknown).result()
+        processes.train(job).result()
 
 
 @pytest.mark.slow
@@ -124,26 +137,24 @@ def test_leaving_ends_what_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:
         waiting[0].result()
 
 
-def test_an_error_is_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("asker_is_gone", [False, True])
+def test_a_process_answers_an_error_unless_its_asker_is_gone(
+    monkeypatch: pytest.MonkeyPatch, asker_is_gone: bool
+) -> None:
     ours, theirs = Pipe()
     monkeypatch.setattr("sys.argv", ["-c", str(theirs.fileno())])
     monkeypatch.setattr(rankers, "Connection", lambda _: theirs)
-    thread = Thread(target=rankers.answer)
-    thread.start()
-    for _ in range(2):  # it waits for the next job
-        ours.send("no job")
-        assert isinstance(ours.recv(), AttributeError)
-    ours.close()
-    thread.join()
-
-
-def test_an_asker_that_has_gone_is_not_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, theirs = Pipe()
-    monkeypatch.setattr("sys.argv", ["-c", str(theirs.fileno())])
-    monkeypatch.setattr(rankers, "Connection", lambda _: theirs)
-    ours.close()
-    rankers.answer()
-
+    if asker_is_gone:
+        ours.close()
+        rankers.answer()
+    else:
+        thread = Thread(target=rankers.answer)
+        thread.start()
+        for _ in range(2):  # it waits for the next job
+            ours.send("no job")
+            assert isinstance(ours.recv(), AttributeError)
+        ours.close()
+        thread.join()
     assert theirs.closed
 
 
@@ -174,17 +185,10 @@ def test_the_forms_that_help_on_the_validation_part_are_chosen() -> None:
     assert groups["baseline+hred:sum"].forms == ("sum",)
     assert set(choices["hred"]) == {"+".join(forms) for forms in FORM_SETS}
     assert choices["hred"]["lift"] > choices["hred"]["sum"] + 0.2
-
-
-@pytest.mark.slow
-def test_every_system_has_a_ranker_a_seed_and_the_shape_of_the_baseline() -> None:
-    parts = part_with_lift(150, 1), part_with_lift(80, 2)
-    groups = train_rankers(RankerJob(*parts, (1, 2, 3, 4), ("hred",), ())).groups
-
-    assert {len(group.rankers) for group in groups.values()} == {4}
-    assert len({group.shape for group in groups.values()}) == 1
+    assert {len(group.rankers) for group in groups.values()} == {4}, "one per seed"
+    assert len({group.shape for group in groups.values()}) == 1, "that of the baseline"
     test = part_with_lift(50, 3)
-    assert groups[RankedSystem("baseline", "hred")].scores(test.features).shape == (4, 500)
+    assert groups["baseline+hred"].scores(test.features).shape == (4, 500)
 
 
 @pytest.mark.slow
@@ -220,17 +224,33 @@ def qvmm(small_data: PreparedData) -> QVMM:
     return fit_model(QVMM, small_data)
 
 
-@pytest.mark.slow
-def test_a_scenario_from_cases_to_results(
-    small_data: PreparedData, qvmm: QVMM, shared_words: Scorer, tmp_path: Path
-) -> None:
+@pytest.fixture(scope="module")
+def evaluation(small_data: PreparedData) -> EvaluationData:
+    return read_evaluation_data(small_data)
+
+
+@pytest.fixture(scope="module")
+def first(
+    evaluation: EvaluationData,
+    qvmm: QVMM,
+    shared_words: Scorer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[ScenarioResult, Path]:
+    """A whole scenario of one model and a sentence encoder, and the folder of its runs."""
     vectors = QueryVectors(lambda texts: [[text.count(c) for c in "aeiou"] for text in texts])
     systems = Systems({"qvmm": qvmm}, {"mine": shared_words}, query_vectors=vectors)
-    settings = RankingSettings(Rules(), seeds=1, ranker_cases=200)
-    evaluation = read_evaluation_data(small_data)
+    exports = frozenset({"seeds", "learning"})
+    settings = RankingSettings(Rules(), seeds=2, ranker_cases=150, exports=exports)
+    folder = tmp_path_factory.mktemp("trec")
     with show_steps() as steps:
-        result = run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
+        return run_scenario("every_context", evaluation, systems, settings, folder, steps), folder
 
+
+@pytest.mark.slow
+def test_a_scenario_from_cases_to_results(
+    first: tuple[ScenarioResult, Path], evaluation: EvaluationData
+) -> None:
+    result, folder = first
     assert set(result.systems) == {
         "adj", "baseline", "baseline+mine:sum", "baseline+mine", "mine", "mine:per_word",
         "mine:lift", "qvmm", "baseline_semantic", "baseline_semantic+mine",
@@ -243,40 +263,71 @@ def test_a_scenario_from_cases_to_results(
     assert set(result.rankers) == {"baseline", "baseline+mine:sum", "baseline+mine"} | with_meaning
     assert "meaning_last" in result.rankers["baseline_semantic"].importances
     assert "mine:sum" not in result.rankers["baseline_semantic"].importances
+    assert result.by_context_length["mine"].cases > 0
     assert result.users == len({item.user for item in evaluation.sessions["test"]})
     gain = result.comparison("baseline_semantic+mine", "baseline_semantic")
     assert gain is not None
     assert gain.p_by_user is not None
     assert gain.p_by_user != gain.p
     suffixes = {".qrels", ".run", ".ndjson", ".parquet", ".txt"}
-    assert {file.suffix for file in tmp_path.iterdir()} == suffixes
-    assert len(list(tmp_path.glob("*.run"))) == len(result.systems)
+    assert {file.suffix for file in folder.iterdir()} == suffixes
+    runs = [file for file in folder.glob("*.run") if ".seed-" not in file.name]
+    assert len(runs) == len(result.systems)
 
 
 @pytest.mark.slow
-def test_an_external_run_is_compared_with_the_systems(
-    small_data: PreparedData, qvmm: QVMM, shared_words: Scorer, tmp_path: Path
+def test_runs_agree_with_the_results_and_are_private(first: tuple[ScenarioResult, Path]) -> None:
+    result, folder = first
+    quality = result.systems["baseline+mine"]
+    assert mrr_of(folder, "baseline+mine") == pytest.approx(quality.run_mrr)
+    for seed, expected in enumerate(quality.mrr_by_seed, start=1):
+        assert mrr_of(folder, f"baseline+mine.seed-{seed}") == pytest.approx(expected)
+    assert result.systems["adj"].run_mrr is None
+    assert mrr_of(folder, "adj") == pytest.approx(result.systems["adj"].mrr)
+    private = list(folder.glob("*.cases.ndjson"))  # sessions of single visitors
+    assert private
+    assert all(file.stat().st_mode & 0o777 == 0o600 for file in private)
+    assert "0600" in (folder / "README.txt").read_text()
+
+
+@pytest.mark.slow
+def test_external_runs_are_compared_with_the_systems_and_can_feed_a_ranker(
+    first: tuple[ScenarioResult, Path],
+    evaluation: EvaluationData,
+    qvmm: QVMM,
+    shared_words: Scorer,
+    tmp_path: Path,
 ) -> None:
-    """A run that was written before is ranked as the system that it came from."""
+    """`again` is the run of a system, `theirs` has the learning cases, too."""
     systems = Systems({"qvmm": qvmm}, {"mine": shared_words})
-    evaluation = read_evaluation_data(small_data)
-    settings = RankingSettings(Rules(), seeds=1, ranker_cases=200)
-    with show_steps() as steps:
-        first = run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
-        run, other = tmp_path / "every_context.mine.run", tmp_path / "robust.run"
-        theirs = {"theirs": (run,), "other": (other,)}
-        some = {item.user for item in evaluation.sessions["test"][::3]}
-        settings = RankingSettings(Rules(), 1, 200, theirs, {"some": some}, context_lengths=False)
-        again = tmp_path / "again"
-        result = run_scenario("every_context", evaluation, systems, settings, again, steps)
-    assert result.systems["theirs"] == result.systems["mine"]
-    assert "other" not in result.systems, "it is of another scenario"
-    assert {(pair.a, pair.b) for pair in result.comparisons if pair.a == "theirs"} == {
-        ("theirs", "adj"),
-        ("theirs", "baseline"),
-        ("theirs", "mine"),
+    theirs = tmp_path / "every_context.theirs.run"
+    theirs.write_text(run_of_shared_words(first[1], shared_words))
+    runs = {
+        "again": (first[1] / "every_context.mine.run",),
+        "theirs": (theirs,),
+        "other": (tmp_path / "robust.run",),
     }
-    assert first.by_context_length["mine"].cases > 0
+    some = {item.user for item in evaluation.sessions["test"][::3]}
+    settings = RankingSettings(Rules(), 2, 150, runs, {"some": some}, context_lengths=False)
+    with show_steps() as steps:
+        result = run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
+        lines = theirs.read_text().splitlines(keepends=True)
+        theirs.write_text("".join(lines[: len(lines) // 2]))
+        with pytest.raises(InputError, match=r"lacks \d+ of"):
+            run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
+
+    assert result.systems["again"] == result.systems["theirs"] == result.systems["mine"]
+    assert "other" not in result.systems, "it is of another scenario"
+    assert {pair.b for pair in result.comparisons if pair.a == "again"} == {
+        "adj", "baseline", "mine",
+    }  # fmt: skip
+    assert "baseline+again" not in result.systems, "it lacks the learning cases"
+    top = result.systems["baseline+theirs"], result.systems["baseline+mine:sum"]
+    assert top[0].mrr_by_seed == top[1].mrr_by_seed
+    pairs = {(pair.a, pair.b): pair for pair in result.comparisons}
+    assert pairs["baseline+theirs", "baseline+mine:sum"].difference == 0.0
+    assert pairs["theirs", "mine"].p_holm == 1.0
+    assert pairs["baseline+theirs", "baseline"].difference_low_by_user is not None
     assert not result.by_context_length, "it was not asked for"
     apart = result.by_user_group["some"]
     assert apart.cases == sum(item.user in some for item in evaluation.sessions["test"])
@@ -285,10 +336,9 @@ def test_an_external_run_is_compared_with_the_systems(
 
 
 def test_too_few_cases_end_before_anything_is_scored(
-    small_data: PreparedData, shared_words: Scorer, tmp_path: Path
+    evaluation: EvaluationData, shared_words: Scorer, tmp_path: Path
 ) -> None:
     settings = RankingSettings(Rules(min_followers=5000), seeds=1, ranker_cases=200)
-    evaluation = read_evaluation_data(small_data)
     with show_steps() as steps:
         systems = Systems({}, {"mine": shared_words})
         result = run_scenario("next_query", evaluation, systems, settings, tmp_path, steps)
@@ -301,7 +351,7 @@ def test_too_few_cases_end_before_anything_is_scored(
 
 @pytest.mark.slow
 def test_new_visitors_are_ranked_by_rankers_of_other_users(
-    small_data: PreparedData, qvmm: QVMM, shared_words: Scorer, tmp_path: Path
+    small_data: PreparedData, evaluation: EvaluationData, qvmm: QVMM, tmp_path: Path
 ) -> None:
     """A model that gives away the answers of one half of the users must not help the other."""
     answers = {
@@ -318,7 +368,7 @@ def test_new_visitors_are_ranked_by_rankers_of_other_users(
                 for text in candidates
             ]
 
-    evaluation = as_new_visitors(read_evaluation_data(small_data), small_data, tmp_path, 2)
+    evaluation = as_new_visitors(evaluation, small_data, tmp_path, 2)
     systems = Systems({"qvmm": qvmm}, {"insider": Insider()}).for_new_visitors()
     settings = RankingSettings(Rules(), seeds=1, ranker_cases=400)
     with show_steps() as steps:
@@ -331,61 +381,13 @@ def test_new_visitors_are_ranked_by_rankers_of_other_users(
     assert (tmp_path / "new_every_context.qrels").is_file()
 
 
-@pytest.mark.slow
-def test_runs_agree_with_the_results_and_can_feed_a_ranker(
-    small_data: PreparedData, qvmm: QVMM, shared_words: Scorer, tmp_path: Path
-) -> None:
-    """A run of the learning cases, too, becomes a feature; one that lacks topics is refused."""
-    systems = Systems({"qvmm": qvmm}, {"mine": shared_words})
-    evaluation = read_evaluation_data(small_data)
-    exports = frozenset({"seeds", "learning"})
-    settings = RankingSettings(Rules(), 3, 150, context_lengths=False, exports=exports)
-    with show_steps() as steps:
-        first = run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
-        quality = first.systems["baseline+mine"]
-        assert mrr_of(tmp_path, "baseline+mine") == pytest.approx(quality.run_mrr)
-        for seed, expected in enumerate(quality.mrr_by_seed, start=1):
-            assert mrr_of(tmp_path, f"baseline+mine.seed-{seed}") == pytest.approx(expected)
-        assert first.systems["adj"].run_mrr is None
-        assert mrr_of(tmp_path, "adj") == pytest.approx(first.systems["adj"].mrr)
-
-        theirs = tmp_path / "every_context.theirs.run"
-        theirs.write_text(run_of_shared_words(tmp_path, shared_words))
-        settings = RankingSettings(Rules(), 3, 150, {"theirs": (theirs,)}, context_lengths=False)
-        result = run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
-
-        lines = theirs.read_text().splitlines(keepends=True)
-        theirs.write_text("".join(lines[: len(lines) // 2]))
-        with pytest.raises(InputError, match=r"lacks \d+ of"):
-            run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
-
-    private = list(tmp_path.glob("*.cases.ndjson"))  # sessions of single visitors
-    assert private
-    assert all(file.stat().st_mode & 0o777 == 0o600 for file in private)
-    assert "0600" in (tmp_path / "README.txt").read_text()
-    assert result.systems["theirs"].mrr == result.systems["mine"].mrr
-    top = result.systems["baseline+theirs"], result.systems["baseline+mine:sum"]
-    assert top[0].mrr_by_seed == top[1].mrr_by_seed
-    pairs = {(pair.a, pair.b): pair for pair in result.comparisons}
-    assert pairs["baseline+theirs", "baseline+mine:sum"].difference == 0.0
-    assert pairs["theirs", "mine"].p_holm == 1.0
-    assert pairs["baseline+theirs", "baseline"].difference_low_by_user is not None
-
-
 def mrr_of(folder: Path, system: str) -> float:
-    answers = {
-        topic: document
-        for topic, _, document, _ in map(
-            str.split, (folder / "every_context.qrels").read_text().splitlines()
-        )
-    }
-    ranks = [
-        int(rank)
-        for topic, _, document, rank, *_ in map(
-            str.split, (folder / f"every_context.{system}.run").read_text().splitlines()
-        )
-        if answers[topic] == document
-    ]
+    qrels, run = (
+        map(str.split, (folder / f"every_context.{name}").read_text().splitlines())
+        for name in ("qrels", f"{system}.run")
+    )
+    answers = {(topic, document) for topic, _, document, _ in qrels}
+    ranks = [int(rank) for topic, _, document, rank, *_ in run if (topic, document) in answers]
     return sum(1 / rank for rank in ranks) / len(ranks)
 
 
