@@ -187,15 +187,12 @@ def test_an_encoder_that_is_not_there_is_refused_before_anything_is_fitted(
 def test_every_step_is_kept_and_taken_up_again(
     small_data: PreparedData, shared_words: Scorer, tmp_path: Path
 ) -> None:
-    settings = ExperimentSettings(
-        ("long_tail",), generation_contexts=5, completion_contexts=5, boundary_queries=100
-    )
     systems = Systems({"adj": fit_model(Adjacency, small_data)}, {"mine": shared_words})
     results, stores = [], []
     for _ in range(2):
         stores.append(StepStore(tmp_path, "the same basis"))
         with show_steps() as steps:
-            run = ExperimentRun(small_data, systems, settings, tmp_path, stores[-1], steps)
+            run = ExperimentRun(small_data, systems, QUICK, tmp_path, stores[-1], steps)
             results.append(run.results({}))
 
     assert results[0] == results[1]
@@ -457,8 +454,9 @@ def test_smaller_shares_of_the_users_are_part_of_larger_ones() -> None:
 
 @pytest.mark.slow
 def test_count_systems_are_fitted_anew_and_a_given_one_is_not(
-    small_data: PreparedData, shared_words: Scorer, tmp_path: Path
+    small_data: PreparedData, shared_words: Scorer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("nextquery.evaluation.learning_curve.SHARES", (1 / 16, 1 / 4, 1.0))
     settings = RankingSettings(Rules(), 1, 200)
     models = {"mine": shared_words}
     with show_steps() as steps:

@@ -258,49 +258,39 @@ def test_graphs_that_score_differently_are_not_published(
 
 def test_the_copying_part_of_the_readme_says_its_sizes() -> None:
     facts = {"kind": "hred", "query_size": 64, "session_size": 96, "words": 9, "copying": True}
-    readme = onnx_export._readme({**facts, "character_ngrams": 0}, load_guard(), 1e-6)
+    readme = onnx_export._readme({**facts, "character_ngrams": 0}, Guard(), 1e-6)
     assert "(sources, 64)" in readme
     assert "n-grams" not in readme
-    readme = onnx_export._readme({**facts, "character_ngrams": 9}, load_guard(), 1e-6)
+    readme = onnx_export._readme({**facts, "character_ngrams": 9}, Guard(), 1e-6)
     assert "by its character n-grams" in readme
     assert "{" not in readme
 
 
-def load_guard() -> Any:
-    from nextquery.guard.guard import Guard
-
-    return Guard()
+@pytest.fixture(scope="module")
+def node_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with onnxruntime-node from npm."""
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed")
+    folder = tmp_path_factory.mktemp("npm")
+    (folder / "package.json").write_text("{}")
+    command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "onnxruntime-node"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        pytest.skip(f"npm cannot install onnxruntime-node: {done.stderr[-300:]}")
+    return folder
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["hred", "transformer"])
 def test_the_example_in_javascript_suggests_as_the_model(
-    kind: str,
-    served_models: dict[str, Path],
-    tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
+    kind: str, served_models: dict[str, Path], node_folder: Path
 ) -> None:
-    """With onnxruntime-node from npm: a beam over known queries, ranked by likelihood alone."""
-    if shutil.which("npm") is None:
-        pytest.skip("npm is not installed")
-    out = tmp_path / "out"
+    """A beam over known queries, ranked by likelihood alone."""
     model: Any = load(served_models[kind])
-    export_model(model, "onnx", out)
-    command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "onnxruntime-node"]
-    position = tmp_path_factory.mktemp("npm")
-    (position / "package.json").write_text("{}")
-    done = subprocess.run(command, cwd=position, capture_output=True, text=True, timeout=120)
-    if done.returncode:
-        pytest.skip(f"npm cannot install onnxruntime-node: {done.stderr[-300:]}")
-    shutil.copytree(out, position / "out")
+    export_model(model, "onnx", node_folder / kind)
     context = ["red shoes", "Paris!"]
-    shown = subprocess.run(
-        ["node", "out/suggest.mjs", *context],
-        cwd=position,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    command = ["node", f"{kind}/suggest.mjs", *context]
+    shown = subprocess.run(command, cwd=node_folder, capture_output=True, text=True, timeout=60)
     assert shown.returncode == 0, shown.stderr
     suggested = json.loads(shown.stdout)
     config = DecodeConfig(known="only", specificity=0.0, fold=False)

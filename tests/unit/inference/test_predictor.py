@@ -299,27 +299,19 @@ def folder(make_model: ModelMaker, tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-def run(program: str, *arguments: str) -> Any:
-    command = [sys.executable, "-c", program, *arguments]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return json.loads(done.stdout)
-
-
 @pytest.mark.slow
 def test_the_library_leaves_the_process_as_it_is(folder: Path) -> None:
-    result = run(WATCH + LIBRARY + REPORT, str(folder))
-    assert result["touched"] == []
-    assert result["same"]
-
-
-@pytest.mark.slow
-def test_the_watch_would_have_seen_it(folder: Path) -> None:
-    settings = (
+    control = (
         "from nextquery.inference import native as settings\n"
         "settings.keep_freed_memory(); settings.give_back()\n"
     )
-    result = run(WATCH + LIBRARY + settings + REPORT, str(folder))
-    assert {"mallopt", "malloc_trim"} <= set(result["touched"])
+    program = WATCH + LIBRARY + REPORT + control + REPORT
+    command = [sys.executable, "-c", program, str(folder)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    result, watched = map(json.loads, done.stdout.splitlines())
+    assert result["touched"] == []
+    assert result["same"]
+    assert {"mallopt", "malloc_trim"} <= set(watched["touched"])
 
 
 def test_giving_back_leaves_the_program_whole(folder: Path) -> None:

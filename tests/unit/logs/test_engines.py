@@ -1,10 +1,7 @@
 """Polars, DuckDB and Spark: the same tables from every engine, and which engine is chosen."""
 
 import gzip
-import os
-import shutil
 import signal
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -354,21 +351,3 @@ def test_spark_does_not_get_ctrl_c() -> None:
         assert signal.getsignal(signal.SIGINT) is before
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java")
-def test_workers_run_this_python_and_the_environment_stays_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    before = {key for key in os.environ if "PYTHON" in key}
-    handler = signal.getsignal(signal.SIGINT)
-    engine = cast(Any, open_engine("spark", tmp_path, "local[1]"))
-    try:
-        result = engine.session.sparkContext.parallelize([0], 1).map(lambda _: sys.executable)
-        assert result.collect() == [sys.executable]
-        assert {key for key in os.environ if "PYTHON" in key} == before
-        assert signal.getsignal(signal.SIGINT) is handler  # Spark would take Ctrl-C for itself
-    finally:
-        engine.close()

@@ -5,11 +5,14 @@ import gzip
 import json
 import os
 import shutil
+import signal
 import stat
+import sys
 import tracemalloc
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 import pytest
@@ -17,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nextquery.errors import InputError, LogError
+from nextquery.logs.engines import open_engine
 from nextquery.logs.formats import base
 from nextquery.logs.formats.detection import choose_format
 from nextquery.logs.reading import open, rejects
@@ -423,13 +427,32 @@ def test_a_worker_reads_a_file_no_further_whose_first_rows_are_all_bad(
     assert result.filter(file="late")["query"].to_list()[-1] == "red"
 
 
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Spark in this process, whose start leaves the environment and Ctrl-C alone."""
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYSPARK_PYTHON", raising=False)
+        before = {key for key in os.environ if "PYTHON" in key}, signal.getsignal(signal.SIGINT)
+        engine = cast(Any, open_engine("spark", tmp_path_factory.mktemp("spark"), "local[1]"))
+        after = {key for key in os.environ if "PYTHON" in key}, signal.getsignal(signal.SIGINT)
+    yield engine
+    engine.close()
+    assert after == before  # Spark would take Ctrl-C for itself
+
+
+@pytest.mark.slow
+def test_workers_run_this_python(spark: Any) -> None:
+    result = spark.session.sparkContext.parallelize([0], 1).map(lambda _: sys.executable)
+    assert result.collect() == [sys.executable]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
-def test_each_file_has_its_own_columns_and_line_ends(tmp_path: Path) -> None:
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java")
-    from nextquery.logs.engines.spark import SparkEngine, read_addresses
+def test_each_file_has_its_own_columns_and_line_ends(spark: Any, tmp_path: Path) -> None:
+    from nextquery.logs.engines.spark import read_addresses
 
     logs = tmp_path / "logs"
     logs.mkdir()
@@ -439,13 +462,8 @@ def test_each_file_has_its_own_columns_and_line_ends(tmp_path: Path) -> None:
     (logs / "3.csv").write_bytes(mark + b"time;click;user;query\n2024-03-01 12:00:00;;cat;green\n")
     (logs / "4.csv").write_bytes(b"Site search\n\nUSER,TIME,QUERY\ndan,2024-03-01 13:00:00,white\n")
     (logs / "5.csv").write_bytes(b"")
-    engine = SparkEngine(tmp_path / "spark", "local[1]")
-    try:
-        addresses = [logs.as_uri()]
-        read = read_addresses(engine.session, addresses, ReadSettings(), tmp_path / "work")
-        rows = pl.read_parquet(tmp_path / "work" / "rows" / "*.parquet").sort("row")
-    finally:
-        engine.close()
+    read = read_addresses(spark.session, [logs.as_uri()], ReadSettings(), tmp_path / "work")
+    rows = pl.read_parquet(tmp_path / "work" / "rows" / "*.parquet").sort("row")
     local = read_logs(sorted(logs.iterdir()), ReadSettings(), tmp_path / "local")
     expected = pl.read_parquet(tmp_path / "local" / "rows").sort("row")
     assert rows.select(expected.columns).equals(expected)
