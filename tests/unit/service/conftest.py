@@ -3,7 +3,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -41,36 +40,44 @@ def altered(tmp_path: Path) -> Callable[[Path, str], Path]:
 Open = Callable[..., TestClient]
 
 
+@contextmanager
+def serving(settings: ServiceSettings) -> Iterator[TestClient]:
+    """The whole service in this process, once its models are loaded."""
+    service = build_service(settings)
+    with TestClient(build_app(service)) as client:
+        client.app_state["service"] = service
+        end = time.monotonic() + 120
+        while client.get("/readyz").status_code != 200:
+            assert time.monotonic() < end, "the models were not loaded"
+            time.sleep(0.01)
+        yield client
+
+
 @pytest.fixture
-def open_client(served_models: dict[str, Path], tmp_path: Path) -> Iterator[Open]:
-    """Opens the whole service in this process, over two count models, with the settings given."""
+def serve() -> Iterator[Callable[[ServiceSettings], TestClient]]:
     with ExitStack() as stack:
-
-        def open_service(**settings: Any) -> TestClient:
-            return stack.enter_context(ready_client(served_models, tmp_path, **settings))
-
-        yield open_service
+        yield lambda settings: stack.enter_context(serving(settings))
 
 
-@pytest.fixture(scope="session")
+def two_models(served_models: dict[str, Path]) -> tuple[NamedModel, ...]:
+    names = (("adj", "adjacency"), ("pop", "popularity"))
+    return tuple(NamedModel(name, served_models[kind]) for name, kind in names)
+
+
+@pytest.fixture
+def open_client(
+    serve: Callable[[ServiceSettings], TestClient], served_models: dict[str, Path], tmp_path: Path
+) -> Open:
+    """Opens the service over two count models, with the settings given."""
+    models = two_models(served_models)
+    return lambda **settings: serve(ServiceSettings(models, tmp_path, **settings))
+
+
+@pytest.fixture(scope="module")
 def client(
     served_models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[TestClient]:
     """One service with default settings, for requests that change nothing."""
-    with ready_client(served_models, tmp_path_factory.mktemp("service")) as shared:
+    settings = ServiceSettings(two_models(served_models), tmp_path_factory.mktemp("service"))
+    with serving(settings) as shared:
         yield shared
-
-
-@contextmanager
-def ready_client(
-    served_models: dict[str, Path], control: Path, **settings: Any
-) -> Iterator[TestClient]:
-    names = (("adj", "adjacency"), ("pop", "popularity"))
-    models = tuple(NamedModel(name, served_models[kind]) for name, kind in names)
-    service = build_service(ServiceSettings(models, control, **settings))
-    with TestClient(build_app(service)) as opened:
-        end = time.monotonic() + 120
-        while opened.get("/readyz").status_code != 200:
-            assert time.monotonic() < end, "the models were not loaded"
-            time.sleep(0.01)
-        yield opened

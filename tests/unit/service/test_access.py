@@ -283,18 +283,17 @@ def client(open_client: Open, tmp_path: Path) -> TestClient:
     return open_client(admin_keys_file=tmp_path / "admin", blocklist=tmp_path / "blocklist")
 
 
-def test_the_kill_switch_empties_every_list_and_back(client: TestClient) -> None:
-    def count() -> int:
-        answer = client.post("/v1/suggest", json={"query": "red shoes"}).json()
-        return len(answer["suggestions"])
+def count(client: TestClient) -> int:
+    return len(client.post("/v1/suggest", json={"query": "red shoes"}).json()["suggestions"])
 
-    before = count()
-    assert client.put("/admin/kill-switch", json={"on": True}, headers=ADMIN_HEADER).json() == {
-        "on": True
-    }
-    assert (before > 0, count()) == (True, 0)
+
+def test_the_kill_switch_empties_every_list_and_back(client: TestClient) -> None:
+    before = count(client)
+    switched = client.put("/admin/kill-switch", json={"on": True}, headers=ADMIN_HEADER)
+    assert switched.json() == {"on": True}
+    assert (before > 0, count(client)) == (True, 0)
     client.put("/admin/kill-switch", json={"on": False}, headers=ADMIN_HEADER)
-    assert count() == before
+    assert count(client) == before
 
 
 def test_lists_are_empty_though_the_kill_switch_cannot_be_written(
@@ -304,21 +303,17 @@ def test_lists_are_empty_though_the_kill_switch_cannot_be_written(
         answer = client.put("/admin/kill-switch", json={"on": on}, headers=ADMIN_HEADER)
         return answer.status_code, answer.text
 
-    def count() -> int:
-        answer = client.post("/v1/suggest", json={"query": "red shoes"}).json()
-        return len(answer["suggestions"])
-
     (tmp_path / "kill-switch").mkdir()
     status, text = switch(on=True)
     assert (status, "Lists are empty in this process" in text) == (503, True)
     time.sleep(0.6)  # two looks at the files
-    assert count() == 0
+    assert count(client) == 0
     status, text = switch(on=False)
     assert (status, "cannot be written" in text) == (409, True)
-    assert count() == 0
+    assert count(client) == 0
     (tmp_path / "kill-switch").rmdir()
     assert switch(on=False)[0] == 200
-    assert count() > 0
+    assert count(client) > 0
 
 
 def test_a_reload_that_the_other_workers_cannot_be_told_of_says_so(

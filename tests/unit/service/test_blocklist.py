@@ -23,9 +23,33 @@ from nextquery.service.control import EntryMissingError, block_text, unblock_tex
 from nextquery.service.engine import SECONDS_BETWEEN_RETRIES, BlocklistState, BlocklistWatch
 
 
+class CountingGuard(Guard):
+    reloads = 0
+
+    def reload(self) -> bool:
+        self.reloads += 1
+        return super().reload()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "blocklist"
+    file.write_text("one\n")
+    return file
+
+
+@pytest.fixture
+def guard(path: Path) -> CountingGuard:
+    return CountingGuard(blocklist=path)
+
+
+@pytest.fixture
+def watch(guard: Guard, path: Path) -> BlocklistWatch:
+    return BlocklistWatch(guard, path)
+
+
 @pytest.mark.parametrize("before", ["# ours\nfirst\n", "# ours\nfirst", ""])
-def test_the_entry_is_added_and_the_rest_stays(before: str, tmp_path: Path) -> None:
-    path = tmp_path / "blocklist"
+def test_the_entry_is_added_and_the_rest_stays(before: str, path: Path) -> None:
     path.write_text(before)
     assert block_text(path, " Red  SHOES\nsale ") == "red shoes sale"
     after = path.read_text()
@@ -35,23 +59,19 @@ def test_the_entry_is_added_and_the_rest_stays(before: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("text", [" #!? ", "\u0640", "\u0301"])
-def test_a_text_of_which_nothing_remains_is_refused(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "blocklist"
-    path.write_text("first\n")
+def test_a_text_of_which_nothing_remains_is_refused(text: str, path: Path) -> None:
     with pytest.raises(InputError, match="text: has no letter"):
         block_text(path, text)
-    assert path.read_text() == "first\n"
+    assert path.read_text() == "one\n"
 
 
-def test_an_entry_that_is_there_is_not_added_again(tmp_path: Path) -> None:
-    path = tmp_path / "blocklist"
+def test_an_entry_that_is_there_is_not_added_again(path: Path) -> None:
     path.write_text("first  # ours\n")
     assert [block_text(path, text) for text in ("First", "first ", "#first")] == ["first"] * 3
     assert path.read_text() == "first  # ours\n"
 
 
-def test_an_entry_is_removed_and_the_rest_stays(tmp_path: Path) -> None:
-    path = tmp_path / "blocklist"
+def test_an_entry_is_removed_and_the_rest_stays(path: Path) -> None:
     path.write_text('# ours\nRed Shoes  # why\nred shoes\n\n="red shoes"\nboots')
     path.chmod(0o640)
     assert unblock_text(path, "red  SHOES") == "red shoes"
@@ -76,8 +96,7 @@ def _start_and_block_many(start: Barrier, path: Path, name: str) -> None:
 
 
 @pytest.mark.slow
-def test_threads_and_processes_lose_no_entry(tmp_path: Path) -> None:
-    path = tmp_path / "blocklist"
+def test_threads_and_processes_lose_no_entry(path: Path) -> None:
     path.write_text("# ours\nfirst")
     processes = multiprocessing.get_context("spawn")
     start = processes.Barrier(3)
@@ -101,9 +120,8 @@ def test_threads_and_processes_lose_no_entry(tmp_path: Path) -> None:
     assert (len(lines), set(lines[2:])) == (2 + 4 * 30, wanted)
 
 
-def test_a_file_put_in_its_place_meanwhile_gets_the_entry(tmp_path: Path) -> None:
-    path, new = tmp_path / "blocklist", tmp_path / "new"
-    path.write_text("old\n")
+def test_a_file_put_in_its_place_meanwhile_gets_the_entry(tmp_path: Path, path: Path) -> None:
+    new = tmp_path / "new"
     new.write_text("new\n")
     with path.open("rb") as held, ThreadPoolExecutor(1) as thread:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -115,19 +133,16 @@ def test_a_file_put_in_its_place_meanwhile_gets_the_entry(tmp_path: Path) -> Non
 
 
 def test_a_lock_that_is_not_released_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, path: Path
 ) -> None:
     monkeypatch.setattr(control, "LOCK_SECONDS", 0.05)
-    path = tmp_path / "blocklist"
-    path.write_text("old\n")
     with path.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(OSError, match="locked by another process"):
             block_text(path, "red shoes")
 
 
-def test_a_file_that_models_would_refuse_is_not_written(tmp_path: Path) -> None:
-    path = tmp_path / "blocklist"
+def test_a_file_that_models_would_refuse_is_not_written(path: Path) -> None:
     path.write_bytes(b"caf\xe9\n")
     with pytest.raises(BlocklistError, match="not UTF-8"):
         block_text(path, "red shoes")
@@ -145,10 +160,8 @@ def test_a_file_that_models_would_refuse_is_not_written(tmp_path: Path) -> None:
         block_text(path, "red shoes")
 
 
-def test_a_half_written_line_is_taken_back(tmp_path: Path) -> None:
+def test_a_half_written_line_is_taken_back(path: Path) -> None:
     """A limit of the file's size stands for a full disk: the write is cut short."""
-    path = tmp_path / "blocklist"
-    path.write_text("first\n")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     usual = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
@@ -158,26 +171,22 @@ def test_a_half_written_line_is_taken_back(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, usual)
-    assert path.read_text() == "first\n"
+    assert path.read_text() == "one\n"
     assert block_text(path, "red shoes") == "red shoes"
 
 
 def test_the_file_stays_small_enough_for_models(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, path: Path
 ) -> None:
     monkeypatch.setattr(control, "MOST_BYTES", 12)
-    path = tmp_path / "blocklist"
-    path.write_text("first\n")
     with pytest.raises(OSError, match="would be larger"):
         block_text(path, "red shoes")
     assert block_text(path, "boots") == "boots"
 
 
-def test_a_changed_file_is_taken_and_a_bad_one_leaves_the_old(tmp_path: Path) -> None:
-    path = tmp_path / "blocked.txt"
-    path.write_text("one\n")
-    guard = Guard(blocklist=path)
-    watch = BlocklistWatch(guard, path)
+def test_a_changed_file_is_taken_and_a_bad_one_leaves_the_old(
+    path: Path, guard: Guard, watch: BlocklistWatch
+) -> None:
     watch.reload_if_changed()
     assert watch.state == BlocklistState(0)
     path.write_text("one\ntwo\n")
@@ -194,11 +203,7 @@ def test_a_changed_file_is_taken_and_a_bad_one_leaves_the_old(tmp_path: Path) ->
     assert watch.state == BlocklistState(2)
 
 
-def test_a_bad_file_is_read_once(tmp_path: Path) -> None:
-    path = tmp_path / "blocked.txt"
-    path.write_text("one\n")
-    guard = CountingGuard(blocklist=path)
-    watch = BlocklistWatch(guard, path)
+def test_a_bad_file_is_read_once(path: Path, guard: CountingGuard, watch: BlocklistWatch) -> None:
     path.write_text("# nothing\n")
     for _ in range(5):
         watch.reload_if_changed()
@@ -206,13 +211,9 @@ def test_a_bad_file_is_read_once(tmp_path: Path) -> None:
 
 
 def test_a_bad_file_that_looks_the_same_is_read_again_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, path: Path, guard: Guard, watch: BlocklistWatch
 ) -> None:
     """Too many open files, a disk that fails: the file itself does not change afterwards."""
-    path = tmp_path / "blocked.txt"
-    path.write_text("one\n")
-    guard = Guard(blocklist=path)
-    watch = BlocklistWatch(guard, path)
     path.write_text("one\ntwo\n")
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
@@ -230,10 +231,9 @@ def test_a_bad_file_that_looks_the_same_is_read_again_later(
     assert not guard.allows("two")
 
 
-def test_another_file_of_the_same_size_and_time_is_taken(tmp_path: Path) -> None:
+def test_another_file_of_the_same_size_and_time_is_taken(tmp_path: Path, path: Path) -> None:
     """As `rsync --times` or a version control system puts it there."""
-    path, new = tmp_path / "blocked.txt", tmp_path / "new.txt"
-    path.write_text("one\n")
+    new = tmp_path / "new.txt"
     new.write_text("two\n")
     for file in (path, new):
         os.utime(file, (1_000_000_000, 1_000_000_000))
@@ -246,11 +246,9 @@ def test_another_file_of_the_same_size_and_time_is_taken(tmp_path: Path) -> None
     assert not guard.allows("two")
 
 
-def test_a_folder_in_its_place_leaves_the_list_until_there_is_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "blocked.txt"
-    path.write_text("one\n")
-    guard = Guard(blocklist=path)
-    watch = BlocklistWatch(guard, path)
+def test_a_folder_in_its_place_leaves_the_list_until_there_is_a_file(
+    path: Path, guard: Guard, watch: BlocklistWatch
+) -> None:
     path.unlink()
     path.mkdir()
     watch.reload_if_changed()
@@ -263,21 +261,10 @@ def test_a_folder_in_its_place_leaves_the_list_until_there_is_a_file(tmp_path: P
     assert not guard.allows("two")
 
 
-class CountingGuard(Guard):
-    reloads = 0
-
-    def reload(self) -> bool:
-        self.reloads += 1
-        return super().reload()
-
-
 def test_models_answer_by_the_old_list_while_a_new_one_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, path: Path, guard: Guard, watch: BlocklistWatch
 ) -> None:
-    path = tmp_path / "blocked.txt"
-    path.write_text("one\n")
-    guard = Guard(blocklist=path)
-    watch, begun, finish = BlocklistWatch(guard, path), Event(), Event()
+    begun, finish = Event(), Event()
 
     def read_slowly(path: Path, previous: Blocklist | None = None) -> Blocklist:
         begun.set()

@@ -242,15 +242,14 @@ def settings_of(folder: Path, control: Path, **more: Any) -> ServiceSettings:
     return ServiceSettings((NamedModel("main", folder),), control, **more)
 
 
+async def nobody_asks(scope: Any, receive: Any, send: Any) -> None:
+    raise AssertionError
+
+
 @pytest.fixture
 def server(served_models: dict[str, Path], tmp_path: Path) -> Server:
     settings = settings_of(served_models["adjacency"], tmp_path, drain_seconds=0)
-    service = build_service(settings)
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        raise AssertionError("nobody asks")
-
-    return Server(uvicorn.Config(app), service)
+    return Server(uvicorn.Config(nobody_asks), build_service(settings))
 
 
 @pytest.mark.parametrize(
@@ -315,11 +314,7 @@ def test_it_ends_when_its_supervisor_is_gone(server: Server) -> None:
 
 def test_a_worker_that_loads_first_ends_when_it_cannot(tmp_path: Path) -> None:
     service = build_service(settings_of(tmp_path / "no-model", tmp_path))
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        raise AssertionError("nobody asks")
-
-    server = Server(uvicorn.Config(app), service, supervised=True, load_first=True)
+    server = Server(uvicorn.Config(nobody_asks), service, supervised=True, load_first=True)
     asyncio.run(server._load_models())
     assert server.should_exit
 

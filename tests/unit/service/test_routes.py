@@ -3,7 +3,6 @@
 import asyncio
 import fcntl
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from starlette.testclient import TestClient
 
 from nextquery.feedback.events import FeedbackEvent, parse_line
 from nextquery.service.answering import ClientLeftError, build_service
-from nextquery.service.app import build_app
 from nextquery.service.keys import new_key
 from nextquery.service.queue import QueueFullError
 from nextquery.service.routes import readyz
@@ -261,19 +259,14 @@ def test_what_this_service_cannot_do_is_501(open_client: Open, path: str, body: 
 
 
 def test_trends_are_the_list_of_the_model_of_that_name(
-    served_models: dict[str, Path], tmp_path: Path, open_client: Open
+    serve: Any, served_models: dict[str, Path], tmp_path: Path, open_client: Open
 ) -> None:
-    names = (
-        NamedModel("adj", served_models["adjacency"]),
-        NamedModel("trends", served_models["popularity"]),
-    )
-    service = build_service(ServiceSettings(names, tmp_path))
-    with TestClient(build_app(service)) as client:
-        while client.get("/readyz").status_code != 200:
-            time.sleep(0.01)
-        answer = client.get("/v1/trends?n=2").json()
-        assert (answer["model"], len(answer["trends"])) == ("trends", 2)
-        assert client.get("/v1/trends?n=0").status_code == 422
+    names = {"adj": "adjacency", "trends": "popularity"}
+    models = tuple(NamedModel(name, served_models[kind]) for name, kind in names.items())
+    client = serve(ServiceSettings(models, tmp_path))
+    answer = client.get("/v1/trends?n=2").json()
+    assert (answer["model"], len(answer["trends"])) == ("trends", 2)
+    assert client.get("/v1/trends?n=0").status_code == 422
     refused = open_client().get("/v1/trends")
     assert (refused.status_code, "trends" in refused.text) == (404, True)
 

@@ -19,10 +19,9 @@ from nextquery.feedback.impressions import read_feedback
 from nextquery.feedback.settings import Bounds
 from nextquery.logs.data_folder import PreparedData
 from nextquery.normalise import break_words
-from nextquery.service.answering import Service, build_service
-from nextquery.service.app import build_app
 from nextquery.service.keys import new_key
 from nextquery.service.queue import QueueFullError
+from nextquery.service.served_models import ServedModel
 from nextquery.service.settings import NamedModel, ServiceSettings
 from nextquery.suggesters.adjacency import Adjacency
 from nextquery.suggesters.fit import fit_model
@@ -31,6 +30,7 @@ from nextquery.suggesters.popularity import Popularity
 SESSIONS = [(f"user {n}", ("red shoes", text)) for n, text in enumerate(["boots", "socks"] * 3)]
 SESSIONS += [(f"user {n}", ("paris", "rome")) for n in range(9)]
 Opener = Callable[..., TestClient]
+Serve = Callable[[ServiceSettings], TestClient]
 
 
 @pytest.fixture(scope="module")
@@ -43,40 +43,14 @@ def folders(prepared: Any, tiny_log: Any, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture
-def opened(folders: Path, tmp_path: Path) -> Iterator[Opener]:
-    clients: list[TestClient] = []
-
-    def start(**trial: Any) -> TestClient:
-        settings = ServiceSettings(
-            models=(NamedModel("A", folders / "A"), NamedModel("B", folders / "B")),
-            control=tmp_path,
-            feedback=tmp_path / "feedback",
-            budget_ms=20_000,
-        )
-        service = build_service(replace(settings, **trial))
-        client = TestClient(build_app(service))
-        client.app_state["service under test"] = service
-        client.__enter__()
-        clients.append(client)
-        _until_ready(client)
-        return client
-
-    yield start
-    for client in clients:
-        client.__exit__(None, None, None)
-
-
-def service_behind(client: TestClient) -> Service:
-    service = client.app_state["service under test"]
-    assert isinstance(service, Service)
-    return service
-
-
-def _until_ready(client: TestClient) -> None:
-    end = time.monotonic() + 120
-    while client.get("/readyz").status_code != 200:
-        assert time.monotonic() < end
-        time.sleep(0.02)
+def opened(folders: Path, tmp_path: Path, serve: Serve) -> Opener:
+    settings = ServiceSettings(
+        models=(NamedModel("A", folders / "A"), NamedModel("B", folders / "B")),
+        control=tmp_path,
+        feedback=tmp_path / "feedback",
+        budget_ms=20_000,
+    )
+    return lambda **trial: serve(replace(settings, **trial))
 
 
 def texts(answer: Any) -> list[str]:
@@ -157,7 +131,7 @@ def refuse(client: TestClient, name: str, monkeypatch: pytest.MonkeyPatch) -> No
     def full(*_: object) -> None:
         raise QueueFullError(1.0)
 
-    model = service_behind(client).model(name)
+    model: ServedModel = client.app_state["service"].model(name)
     monkeypatch.setattr(model.engine, "immediate", False)
     monkeypatch.setattr(model.batcher, "submit", full)
 
@@ -266,51 +240,40 @@ def test_feedback_says_where_it_came_from_in_few_digits(opened: Opener, tmp_path
      ("โรงแรมราคาถูก", "เที่ยวบินราคาถูก"), ("paris", "iphone 手机壳")],
 )  # fmt: skip
 def test_feedback_in_scripts_without_spaces_counts(
-    prepared: Any, tiny_log: Any, tmp_path: Path, query: str, follower: str
+    prepared: Any, tiny_log: Any, opened: Opener, tmp_path: Path, query: str, follower: str
 ) -> None:
     words = (break_words(query), break_words(follower))
     assert words[1] != follower
     data: PreparedData = prepared(tiny_log([(f"user {n}", words) for n in range(9)]))
     fit_model(Adjacency, data).save(tmp_path / "model")
-    settings = ServiceSettings(
-        models=(NamedModel("A", tmp_path / "model"),),
-        control=tmp_path,
-        feedback=tmp_path / "feedback",
-        budget_ms=20_000,
-    )
-    with TestClient(build_app(build_service(settings))) as client:
-        _until_ready(client)
-        answer = ask(client, query=query, session_id="visitor-1")
-        assert texts(answer) == [follower]
-        message = {"query": query, "query_id": answer["query_id"], "client_id": "visitor-1"}
-        shown = {"action": "shown", "suggestions": texts(answer)}
-        clicked = {"action": "clicked", "suggestion": follower, "position": 1}
-        for event in (shown, clicked):
-            assert client.post("/v1/feedback", json={**message, **event}).status_code == 204
+    client = opened(models=(NamedModel("A", tmp_path / "model"),))
+    answer = ask(client, query=query, session_id="visitor-1")
+    assert texts(answer) == [follower]
+    message = {"query": query, "query_id": answer["query_id"], "client_id": "visitor-1"}
+    shown = {"action": "shown", "suggestions": texts(answer)}
+    clicked = {"action": "clicked", "suggestion": follower, "position": 1}
+    for event in (shown, clicked):
+        assert client.post("/v1/feedback", json={**message, **event}).status_code == 204
     result = read_feedback(tmp_path / "feedback", Bounds())
     assert [item.taken for item in result.impressions] == [{0}]
     assert not any(result.excluded.values())
 
 
 def test_a_reranker_is_served_and_reloaded_in_place_of_another(
-    folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    opened: Opener, folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Switched off and on again by the folder alone; the lists follow at the next reload."""
     key = new_key("operator")
     monkeypatch.setenv("NEXTQUERY_ADMIN_KEYS", key.line)
     publish_shortest_first(folders / "B", tmp_path / "model", characters=4.0)
-    settings = ServiceSettings(
-        models=(NamedModel("main", tmp_path / "model"),), control=tmp_path, budget_ms=20_000
+    client = opened(models=(NamedModel("main", tmp_path / "model"),))
+    on = texts(ask(client, n=4))
+    assert on == ["rome", "paris", "boots", "socks"]
+    load(tmp_path / "model").save_switched(  # type: ignore[attr-defined]
+        tmp_path / "model", enabled=False, reason="a test"
     )
-    with TestClient(build_app(build_service(settings))) as client:
-        _until_ready(client)
-        on = texts(ask(client, n=4))
-        assert on == ["rome", "paris", "boots", "socks"]
-        load(tmp_path / "model").save_switched(  # type: ignore[attr-defined]
-            tmp_path / "model", enabled=False, reason="a test"
-        )
-        reloaded = client.post("/admin/reload", headers={"X-Admin-Key": key.key})
-        assert reloaded.status_code == 200, reloaded.text
-        off = texts(ask(client, n=4))
-        assert off == [item.text for item in load(folders / "B").suggest(["red shoes"], 4)]
-        assert on != off
+    reloaded = client.post("/admin/reload", headers={"X-Admin-Key": key.key})
+    assert reloaded.status_code == 200, reloaded.text
+    off = texts(ask(client, n=4))
+    assert off == [item.text for item in load(folders / "B").suggest(["red shoes"], 4)]
+    assert on != off
