@@ -1,14 +1,26 @@
 """Engines that start quickly (Spark is tested in tests/integration), and a small prepared log."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pytest
 
 from nextquery.logs.engines import open_engine
 from nextquery.logs.engines.base import Engine
 from nextquery.logs.prepare import prepare
+from nextquery.logs.reading.rows import Layout, ParsedRows, parse_lines
 from nextquery.logs.settings import PrepareSettings
+
+
+def parse_texts(layout: Layout, *lines: Any, first: int = 1) -> ParsedRows:
+    """Parse lines, each a text, bytes or something to be written as JSON."""
+    texts = [line if isinstance(line, str | bytes) else json.dumps(line) for line in lines]
+    numbers = pl.Series(range(first, first + len(texts)), dtype=pl.Int64)
+    return parse_lines(layout, pl.DataFrame({"line": numbers, "text": texts}))
+
 
 HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"
 

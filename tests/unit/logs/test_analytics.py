@@ -22,8 +22,10 @@ from nextquery.logs.formats.detection import choose_format
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.open import Sample
 from nextquery.logs.reading.read_logs import ReadResult, read_logs
-from nextquery.logs.reading.rows import ParsedRows, parse_lines
+from nextquery.logs.reading.rows import ParsedRows
 from nextquery.logs.settings import ReadSettings
+
+from .conftest import parse_texts
 
 START = datetime(2024, 3, 1, 10)
 
@@ -96,7 +98,7 @@ def test_keystrokes_are_one_search(tmp_path: Path) -> None:
     assert (result.rows_read, result.rows_accepted) == (9, 2)
 
 
-def test_what_was_typed_half_a_minute_later_is_a_search_of_its_own(tmp_path: Path) -> None:
+def test_text_typed_half_a_minute_later_is_a_separate_search(tmp_path: Path) -> None:
     _, rows = read(tmp_path, {"logs": typed("red", "red shoes", pause=31)})
     assert [query for _, query, _ in rows] == ["red", "red shoes"]
 
@@ -176,9 +178,7 @@ CLICK = SEARCH | {"event": {"action": "search_click"}, "document": {"id": "9", "
 
 
 def parse(*objects: Any) -> ParsedRows:
-    texts = [item if isinstance(item, str) else json.dumps(item) for item in objects]
-    lines = pl.DataFrame({"line": range(1, len(texts) + 1), "text": texts})
-    return parse_lines(ElasticFormat(), lines)
+    return parse_texts(ElasticFormat(), *objects)
 
 
 def flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -288,10 +288,7 @@ LINES = [
 
 
 def test_only_searches_become_rows() -> None:
-    lines = pl.DataFrame(
-        {"line": range(1, len(LINES) + 1), "text": LINES}, {"line": pl.Int64, "text": pl.String}
-    )
-    parsed = parse_lines(Ga4Format(), lines)
+    parsed = parse_texts(Ga4Format(), *LINES)
     assert parsed.accepted.select("line", "user", "query", "click").rows() == [
         (1, "2131450.1704067", "rote schuhe", None),
         (3, "2131450.1704067", "1984", None),
@@ -323,16 +320,11 @@ def test_a_faulty_parameter_hides_no_other() -> None:
         *({"key": "search_term", "value": bad} for bad in values),
         *(None, 7, "search_term", ["search_term"], {}),
     ]
-    lines = []
+    lines: list[dict[str, Any]] = []
     for bad in faulty:
         result = json.loads(event("search"))
-        lines.append(json.dumps({**result, "event_params": [bad, good]}))
-        lines.append(json.dumps({**result, "event_params": [bad]}))
-        lines.append(json.dumps({**result, "event_params": bad}))
-    frame = pl.DataFrame(
-        {"line": range(1, len(lines) + 1), "text": lines}, {"line": pl.Int64, "text": pl.String}
-    )
-    parsed = parse_lines(Ga4Format(), frame)
+        lines += [{**result, "event_params": value} for value in ([bad, good], [bad], bad)]
+    parsed = parse_texts(Ga4Format(), *lines)
     assert parsed.accepted["query"].to_list() == ["rote schuhe"] * len(faulty)
     assert set(parsed.rejected["reason"]) == {rejects.EMPTY_QUERY}
 
@@ -469,20 +461,20 @@ EVENTS: dict[str, list[dict[str, Any]]] = {
 INSTEAD: tuple[Any, ...] = (None, 7, -1.5, True, "", "\0", "\ud800", [], [None], {}, {"a": [1]})
 
 
-def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     if path:
         yield path
     if isinstance(value, list):
         value = dict(enumerate(value))
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from _places(inner, (*path, key))
+            yield from _paths(inner, (*path, key))
 
 
 def _changed(events: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Every event with each of its fields missing, or something else in its place."""
     for event in events:
-        for *above, last in _places(event):
+        for *above, last in _paths(event):
             for value in ("missing", *INSTEAD):
                 changed = copy.deepcopy(event)
                 holder: Any = changed

@@ -244,7 +244,7 @@ def test_a_corrected_word_is_not_corrected_again() -> None:
         ("read", "real", False),  # no stem in common
     ],
 )
-def test_forms_of_one_stem_are_told_from_slips(one: str, other: str, forms: bool) -> None:
+def test_forms_of_one_stem_are_distinguished_from_typos(one: str, other: str, forms: bool) -> None:
     assert inflected(one, other) is inflected(other, one) is forms
 
 

@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -31,8 +30,10 @@ from nextquery.logs.formats.delimited import (
 from nextquery.logs.reading import open, rejects
 from nextquery.logs.reading.open import LONGEST_LINE, LineBlock, Sample
 from nextquery.logs.reading.read_logs import read_logs
-from nextquery.logs.reading.rows import Layout, ParsedRows, parse_lines
+from nextquery.logs.reading.rows import Layout, parse_lines
 from nextquery.logs.settings import ReadSettings
+
+from .conftest import parse_texts
 
 CSV = DelimitedLayout(
     separator=",", widths=(3,), user=0, time=1, query=2, click=None, header="u,t,q", quoted=True
@@ -40,16 +41,8 @@ CSV = DelimitedLayout(
 GOOD = b"7\tred shoes\t2006-03-01 07:17:12\t1\thttp://a.example"
 
 
-def parse(layout: Layout, *texts: bytes, first: int = 1) -> ParsedRows:
-    numbers = range(first, first + len(texts))
-    frame = pl.DataFrame(
-        {"line": numbers, "text": list(texts)}, {"line": pl.Int64, "text": pl.Binary}
-    )
-    return parse_lines(layout, frame)
-
-
 def reason(layout: Layout, text: bytes) -> str | None:
-    parsed = parse(layout, text, first=2)
+    parsed = parse_texts(layout, text, first=2)
     assert len(parsed.accepted) + len(parsed.rejected) == 1
     return None if len(parsed.accepted) else str(parsed.rejected["reason"][0])
 
@@ -79,7 +72,7 @@ def test_every_fault_of_an_aol_row_has_its_reason(text: bytes, expected: str | N
 
 
 def test_excerpt_of_a_malformed_row_is_safe_to_print() -> None:
-    excerpt = parse(AOL_LAYOUT, b"7\tcaf\xe9\x1b[31m\tx\t\t").rejected["excerpt"][0]
+    excerpt = parse_texts(AOL_LAYOUT, b"7\tcaf\xe9\x1b[31m\tx\t\t").rejected["excerpt"][0]
     assert excerpt == "7\tcaf\ufffd\ufffd[31m\tx\t\t"
 
 
@@ -91,7 +84,7 @@ def test_longest_line_is_still_a_row() -> None:
 
 
 def test_excite_row() -> None:
-    (row,) = parse(EXCITE_LAYOUT, b"A1\t970916105432\tred shoes").accepted.rows(named=True)
+    (row,) = parse_texts(EXCITE_LAYOUT, b"A1\t970916105432\tred shoes").accepted.rows(named=True)
     assert row["time"] == datetime(1997, 9, 16, 10, 54, 32)
     assert reason(EXCITE_LAYOUT, b"A1\t970916105432\t") == rejects.EMPTY_QUERY
     assert reason(EXCITE_LAYOUT, b"A1\t970916105432") == rejects.WRONG_COLUMNS
@@ -109,7 +102,7 @@ def test_excite_row() -> None:
     ],
 )
 def test_csv_fields_may_be_quoted(text: bytes, query: str) -> None:
-    assert parse(CSV, text, first=2).accepted["query"].to_list() == [query]
+    assert parse_texts(CSV, text, first=2).accepted["query"].to_list() == [query]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +121,7 @@ def test_quoted_rows_that_are_wrong(text: bytes, expected: str) -> None:
 
 def test_an_open_quote_takes_no_other_row_with_it() -> None:
     good = b"7,2006-03-01 07:17:12,red"
-    parsed = parse(CSV, b'7,2006-03-01 07:17:12,"red', good, b'7,x,"y"', good, first=2)
+    parsed = parse_texts(CSV, b'7,2006-03-01 07:17:12,"red', good, b'7,x,"y"', good, first=2)
     assert parsed.accepted["line"].to_list() == [3, 5]
     assert parsed.rejected["line"].to_list() == [2, 4]
 
@@ -144,7 +137,7 @@ FIELD = st.text(st.sampled_from('ab,"\t\0é \r'), max_size=6)
 @pytest.mark.parametrize("layout", [AOL_LAYOUT, EXCITE_LAYOUT, CSV, replace(CSV, separator="\t")])
 def test_every_line_is_accepted_or_rejected_once(layout: Layout, texts: list[bytes]) -> None:
     whole = [text.replace(b"\n", b"") for text in texts]
-    parsed = parse(layout, *whole)
+    parsed = parse_texts(layout, *whole)
     numbers = parsed.accepted["line"].to_list() + parsed.rejected["line"].to_list()
     headers = (
         1 if whole and whole[0].decode(errors="replace") == getattr(layout, "header", None) else 0
@@ -161,7 +154,7 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\n\t\0\r\x1c\x1d
 @given(st.lists(TEXT, min_size=1))
 def test_query_text_survives_unchanged(queries: list[str]) -> None:
     texts = [f"7\t{query}\t2006-03-01 07:17:12\t\t".encode() for query in queries]
-    kept = parse(AOL_LAYOUT, *texts).accepted["query"].to_list()
+    kept = parse_texts(AOL_LAYOUT, *texts).accepted["query"].to_list()
     assert kept == [query for query in queries if query.strip()]
 
 
@@ -177,7 +170,7 @@ def test_whatever_the_standard_library_writes_is_read_back(
     csv.writer(line, delimiter=separator, quoting=quoting).writerow(
         ["7", "2006-03-01 07:17:12", query]
     )
-    parsed = parse(replace(CSV, separator=separator), line.getvalue().encode(), first=2)
+    parsed = parse_texts(replace(CSV, separator=separator), line.getvalue().encode(), first=2)
     assert parsed.accepted["query"].to_list() == [query]
 
 

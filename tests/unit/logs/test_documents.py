@@ -26,8 +26,10 @@ from nextquery.logs.formats.ubi import read_fields
 from nextquery.logs.reading import encodings, rejects
 from nextquery.logs.reading.open import LogFile, Sample, find_files
 from nextquery.logs.reading.read_logs import ReadResult, read_logs
-from nextquery.logs.reading.rows import Layout, ParsedRows, parse_lines
+from nextquery.logs.reading.rows import ParsedRows
 from nextquery.logs.settings import ReadSettings
+
+from .conftest import parse_texts
 
 
 def sample(*lines: str) -> Sample:
@@ -76,11 +78,6 @@ def test_a_source_that_is_not_an_object_is_a_field(line: str) -> None:
 PLAIN = JsonLayout(user="who", time="at", query="search.text", click="clicked")
 
 
-def parse(layout: Layout, *objects: Any) -> ParsedRows:
-    texts = [item if isinstance(item, str) else json.dumps(item) for item in objects]
-    return parse_lines(layout, pl.DataFrame({"line": range(1, len(texts) + 1), "text": texts}))
-
-
 def fields(parsed: ParsedRows) -> list[tuple[Any, ...]]:
     return parsed.accepted.select("user", "time", "query", "click").rows()
 
@@ -103,7 +100,7 @@ VALUES = st.recursive(
 @settings(max_examples=50)
 @given(st.lists(VALUES.map(json.dumps) | st.text(max_size=10), max_size=8))
 def test_every_line_is_accepted_or_rejected_once(texts: list[str]) -> None:
-    parsed = parse(PLAIN, *[text.replace("\n", "") for text in texts])
+    parsed = parse_texts(PLAIN, *[text.replace("\n", "") for text in texts])
     numbers = parsed.accepted["line"].to_list() + parsed.rejected["line"].to_list()
     assert sorted(numbers) == list(range(1, len(texts) + 1))
     assert parsed.rejected["reason"].null_count() == 0

@@ -89,7 +89,7 @@ def test_what_is_not_a_file_is_refused(tmp_path: Path, name: str, message: str) 
         LogFile(tmp_path / name)
 
 
-def test_a_folder_stands_for_its_files_by_name(tmp_path: Path) -> None:
+def test_a_folder_is_read_as_its_files_in_order_of_name(tmp_path: Path) -> None:
     for name in ("b.tsv", "a.tsv", "sub/c.tsv", ".hidden", ".git/d.tsv"):
         (tmp_path / "days" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "days" / name).write_bytes(TEXT)
@@ -225,7 +225,7 @@ def test_utf_8_stays_as_it_is(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["klingon", "base64", "rot13", "", "idna", "undefined", "\udcff"])
-def test_what_is_not_an_encoding_of_texts_is_refused(name: str) -> None:
+def test_unknown_encodings_and_codecs_of_bytes_are_refused(name: str) -> None:
     with pytest.raises(InputError, match="`encoding`"):
         check_encoding(name)
 

@@ -31,9 +31,11 @@ from nextquery.logs.prepare import prepare
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.open import Sample, take_sample
 from nextquery.logs.reading.read_logs import read_logs
-from nextquery.logs.reading.rows import ParsedRows, parse_lines
+from nextquery.logs.reading.rows import ParsedRows
 from nextquery.logs.revise import recorded_settings
 from nextquery.logs.settings import FORMAT_NAMES, PrepareSettings, ReadSettings
+
+from .conftest import parse_texts
 
 AOL_HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"
 AOL_ROW = "7\tred shoes\t2006-03-01 07:17:12\t\t\n"
@@ -337,8 +339,7 @@ NGINX = (
 
 
 def parse(*texts: str, parameter: str = "q") -> ParsedRows:
-    lines = pl.DataFrame({"line": range(1, len(texts) + 1), "text": list(texts)})
-    return parse_lines(AccessLayout(parameter), lines)
+    return parse_texts(AccessLayout(parameter), *texts)
 
 
 def request(target: str, status: int = 200) -> str:
@@ -412,15 +413,14 @@ def test_a_whole_file_is_read(tmp_path: Path) -> None:
 
 
 def test_escapes_that_are_not_utf_8_need_their_encoding() -> None:
-    lines = pl.DataFrame({"line": [1, 2], "text": [request("/s?q=caf%E9"), APACHE]})
-    rejected = parse_lines(AccessLayout("q"), lines).rejected
+    lines = request("/s?q=caf%E9"), APACHE
+    rejected = parse(*lines).rejected
     assert rejected.select("line", "reason").rows() == [(1, rejects.MALFORMED_TEXT)]
-    result = parse_lines(AccessLayout("q", "cp1252"), lines)
+    result = parse_texts(AccessLayout("q", "cp1252"), *lines)
     assert result.accepted["query"].to_list() == ["caf\u00e9", "red shoes"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252", "ascii"])
 def test_escapes_in_no_known_encoding_are_rejected(encoding: str) -> None:
-    lines = pl.DataFrame({"line": [1], "text": [request("/s?q=%81%8D")]})
-    parsed = parse_lines(AccessLayout("q", encoding), lines)
+    parsed = parse_texts(AccessLayout("q", encoding), request("/s?q=%81%8D"))
     assert parsed.rejected["reason"].to_list() == [rejects.MALFORMED_TEXT]

@@ -70,7 +70,7 @@ def test_a_stranger_leaves_the_folder_as_it_is_but_for_the_note(data: Path) -> N
     ("users", "as_pseudonyms", "message"),
     [([], False, "nobody is named"), ([""], False, "nobody is named"), (["ann"], True, "a number")],
 )
-def test_somebody_must_be_named(
+def test_at_least_one_user_must_be_named(
     users: list[str], as_pseudonyms: bool, message: str, data: Path
 ) -> None:
     with pytest.raises(InputError, match=message):
@@ -379,7 +379,7 @@ def test_a_folder_without_hashes_goes_by_the_name_and_refuses_to_guess(
         update(data, [moved], new_only=True)
 
 
-def test_a_model_made_before_a_removal_is_behind(tmp_path: Path) -> None:
+def test_a_model_made_before_a_removal_is_outdated(tmp_path: Path) -> None:
     write_log(tmp_path / "log.tsv", 200, 1)
     prepare([tmp_path / "log.tsv"], tmp_path / "data", PrepareSettings(spelling=False))
     fit_model(Popularity, PreparedData(tmp_path / "data")).save(tmp_path / "model")

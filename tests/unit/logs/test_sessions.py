@@ -36,7 +36,7 @@ Row = tuple[int, int, int, int | None]
 def _sessions(
     engine: Engine, folder: Path, rows: list[Row], most: int = 500, split: nw.Expr | None = None
 ) -> list[dict[str, Any]]:
-    return _in_order(_found(engine, folder, rows, most, split).queries)
+    return _in_order(_session_rows(engine, folder, rows, most, split).queries)
 
 
 def _in_order(queries: Frame) -> list[dict[str, Any]]:
@@ -44,7 +44,7 @@ def _in_order(queries: Frame) -> list[dict[str, Any]]:
     return sorted(table, key=lambda row: (row["session"], row["position"]))
 
 
-def _found(
+def _session_rows(
     engine: Engine, folder: Path, rows: list[Row], most: int = 500, split: nw.Expr | None = None
 ) -> SessionRows:
     folder.mkdir(parents=True)
@@ -135,7 +135,7 @@ DAY = 24 * 60
 def test_a_user_s_repeats_of_a_day_count_up_to_the_limit(engine: Engine, tmp_path: Path) -> None:
     repeated = [(1, 10 * n, 7 if n % 2 == 0 else 8 + n, 5) for n in range(7)]  # 7 9 7 11 7 13 7
     rows: list[Row] = [*repeated, (1, DAY, 7, 5), (2, 0, 7, None), (2, 1, 7, None)]
-    sessions = _found(engine, tmp_path / "rows", rows)
+    sessions = _session_rows(engine, tmp_path / "rows", rows)
     limited, counts = limit_users(engine, sessions, UserLimit(2, 1.0))
     assert _shape(_in_order(limited.queries)) == [
         (0, 0, 7, 1, 9, False),
@@ -152,12 +152,14 @@ def test_a_user_s_repeats_of_a_day_count_up_to_the_limit(engine: Engine, tmp_pat
     assert clicks.height == 6
 
 
-def test_what_a_limit_leaves_closes_up(engine: Engine, tmp_path: Path) -> None:
+def test_positions_are_renumbered_after_a_limit(engine: Engine, tmp_path: Path) -> None:
     # 7 8 7 9 8 7 8: the third 7 and the third 8 go.
     queries = (7, 8, 7, 9, 8, 7, 8)
     rows: list[Row] = [(1, minute, query, None) for minute, query in enumerate(queries)]
     rows += [(1, 100, 7, None), (1, 101, 4, None)]
-    limited, _ = limit_users(engine, _found(engine, tmp_path / "rows", rows), UserLimit(1, 1.0))
+    limited, _ = limit_users(
+        engine, _session_rows(engine, tmp_path / "rows", rows), UserLimit(1, 1.0)
+    )
     assert _shape(_in_order(limited.queries)) == [
         (0, 0, 7, 0, 8, False),
         (0, 1, 8, 0, 9, False),
@@ -169,7 +171,7 @@ def test_what_a_limit_leaves_closes_up(engine: Engine, tmp_path: Path) -> None:
 def test_a_user_with_an_outsized_share_keeps_the_newest(engine: Engine, tmp_path: Path) -> None:
     loud: list[Row] = [(1, 40 * n, n, 1) for n in range(150)]
     rows = loud + [(user, 0, 7, None) for user in range(2, 52)]
-    sessions = _found(engine, tmp_path / "rows", rows)
+    sessions = _session_rows(engine, tmp_path / "rows", rows)
     # 200 searches of 51 users: twenty times the mean is 78.
     limited, counts = limit_users(engine, sessions, UserLimit(5, 0.01))
     theirs = [row["query_id"] for row in _in_order(limited.queries) if row["user_id"] == 1]
@@ -180,7 +182,7 @@ def test_a_user_with_an_outsized_share_keeps_the_newest(engine: Engine, tmp_path
 
 def test_a_share_within_the_limit_is_left_alone(engine: Engine, tmp_path: Path) -> None:
     rows: list[Row] = [(1, 40 * n, n, 1) for n in range(30)]
-    sessions = _found(engine, tmp_path / "rows", [*rows, (2, 0, 7, None)])
+    sessions = _session_rows(engine, tmp_path / "rows", [*rows, (2, 0, 7, None)])
     same, nobody = limit_users(engine, sessions, UserLimit(5, 0.01))
     assert same is sessions
     assert nobody == LimitCounts()
@@ -189,7 +191,7 @@ def test_a_share_within_the_limit_is_left_alone(engine: Engine, tmp_path: Path) 
 def test_later_splits_are_not_limited(engine: Engine, tmp_path: Path) -> None:
     rows: list[Row] = [(1, 40 * n, 7, 1) for n in range(4)]
     late = (nw.col("time") >= START + timedelta(minutes=80)).cast(nw.Int8)
-    sessions = _found(engine, tmp_path / "rows", rows, split=late)
+    sessions = _session_rows(engine, tmp_path / "rows", rows, split=late)
     limited, _ = limit_users(engine, sessions, UserLimit(1, 1.0))
     assert [row["session"] for row in _in_order(limited.queries)] == [0, 2, 3]
     assert limited.clicks.collect("polars").to_native().height == 3
@@ -289,7 +291,7 @@ def test_a_session_belongs_to_the_split_of_its_first_query(begin: datetime, spli
     assert _split(SplitRule(CUTS), begin) == split
 
 
-def test_the_lowest_pseudonyms_are_held_out() -> None:
+def test_users_with_the_lowest_pseudonyms_are_held_out() -> None:
     rule = SplitRule(CUTS, holdout_users=0.5)
     assert _split(rule, CUTS[0], user=2**62 - 1) == "unseen_users"
     assert _split(rule, CUTS[0], user=2**62) == "training"

@@ -400,7 +400,7 @@ def test_its_rows_are_those_of_an_aol_file(name: str, tmp_path: Path) -> None:
     assert fetch_dataset(name, tmp_path, _no_progress) == [file], "it is there already"
 
 
-def test_what_is_not_a_query_log_is_named(tmp_path: Path) -> None:
+def test_a_dataset_without_a_query_log_is_named(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="no-such-set: ir_datasets cannot load it"):
         fetch_dataset("no-such-set", tmp_path, _no_progress)
     with pytest.raises(LogError, match="vaswani: has no query log; aol-ia has one"):

@@ -223,7 +223,7 @@ def test_rows_of_the_sheet_that_has_the_columns(tmp_path: Path) -> None:
     assert result.reasons == {rejects.NO_USER: 1}
 
 
-def test_what_is_not_a_workbook_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_no_workbook_is_named(tmp_path: Path) -> None:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as file:
         file.writestr("log.csv", "user,time,query")
@@ -270,7 +270,7 @@ def test_a_small_file_of_a_huge_table_is_refused(
         read_workbook(tmp_path, data)
 
 
-def test_the_names_below_a_title_are_told_with_the_columns_to_choose(tmp_path: Path) -> None:
+def test_column_names_below_a_title_are_in_the_error(tmp_path: Path) -> None:
     report: Any = [
         ["Site search, March"],
         [],
