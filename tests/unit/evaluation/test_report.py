@@ -22,12 +22,7 @@ from nextquery.evaluation.probes.table import PROBES
 from nextquery.evaluation.report import html, page, plots, sections, tables
 from nextquery.evaluation.report.html import PLOTS
 from nextquery.evaluation.report.page import write_report
-from nextquery.evaluation.report.plots import (
-    curve_sentences,
-    curve_table,
-    draw_learning_curve,
-    svg_plot,
-)
+from nextquery.evaluation.report.plots import curve_sentences, curve_table, svg_plot
 from nextquery.evaluation.results import ExperimentResults
 from nextquery.evaluation.scenario_run import ContextLengthResult
 
@@ -55,14 +50,20 @@ def test_the_page_shows_results_next_to_the_papers(
     assert written == {"next_query.tex", "new_next_query.tex"}
 
 
-def test_a_learning_curve_has_a_part_of_its_own(
+def test_a_page_of_a_model_that_copies_and_its_learning_curve(
     results: ExperimentResults, curve: LearningCurve, tmp_path: Path
 ) -> None:
-    write_report(tmp_path, replace(results, learning_curve=curve))
+    copying = replace(results.training["hred"], model={"copy": True})
+    write_report(tmp_path, replace(results, training={"hred": copying}, learning_curve=curve))
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
 
-    assert "HRED begins to pay at about 2,000 background sessions." in page
-    assert (tmp_path / "figures" / "learning_curve.svg").is_file()
+    assert "<li>Next-query prediction: HRED with copying&#x27;s log-likelihood" in page
+    assert ">HRED with copying on a log with" in page
+    assert "bars their 95% intervals. HRED stands for HRED with copying." in page
+    assert "begins to pay at about 2,000 background sessions." in page
+    drawn = (tmp_path / "figures" / "learning_curve.svg").read_text(encoding="utf-8")
+    assert "mathdefault" not in drawn
+    assert "2,000" in drawn
 
 
 def test_parts_without_results_are_left_out(results: ExperimentResults, tmp_path: Path) -> None:
@@ -80,16 +81,6 @@ def test_parts_without_results_are_left_out(results: ExperimentResults, tmp_path
     for anchor in ("visitors", "curve", "lengths", "gates", "intent", "vectors", "features"):
         assert f'id="{anchor}"' not in page
     assert 'id="scenarios"' in page
-
-
-def test_a_model_that_copies_is_named_so(results: ExperimentResults, tmp_path: Path) -> None:
-    copying = replace(results.training["hred"], model={"copy": True})
-    write_report(tmp_path, replace(results, training={"hred": copying}))
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
-
-    assert "<li>Next-query prediction: HRED with copying&#x27;s log-likelihood" in page
-    assert ">HRED with copying on a log with" in page
-    assert "bars their 95% intervals. HRED stands for HRED with copying." in page
 
 
 def test_texts_of_the_log_cannot_become_markup() -> None:
@@ -176,7 +167,7 @@ def test_lists_samples_gates_and_boundaries(results: ExperimentResults) -> None:
     assert "90 gaps, 30 of them boundaries" in tables.boundaries(results)
 
 
-def test_the_hidden_intent_is_told_by_distance(results: ExperimentResults) -> None:
+def test_the_hidden_intent_is_reported_by_distance(results: ExperimentResults) -> None:
     text = tables.hidden_intent(results)
     assert "<td>all</td><td>90</td><td>1.953</td><td>0.610</td>" in text
     assert "<td>1</td><td>60</td><td>1.900</td><td>0.630</td>" in text
@@ -241,14 +232,6 @@ def test_context_lengths_are_drawn_only_where_there_are_any(
 
     assert not plots.draw_context_lengths(none, tmp_path / "none.svg")
     assert not (tmp_path / "none.svg").exists()
-
-
-def test_the_curve_is_drawn(curve: LearningCurve, tmp_path: Path) -> None:
-    draw_learning_curve(curve, ("hred",), tmp_path / "curve.svg")
-
-    drawn = (tmp_path / "curve.svg").read_text(encoding="utf-8")
-    assert "mathdefault" not in drawn
-    assert "2,000" in drawn
 
 
 def test_the_sentence_says_where_it_pays_and_what_was_fitted_anew(curve: LearningCurve) -> None:

@@ -30,6 +30,18 @@ class WordAdder:
         raise AssertionError("never saved")
 
 
+class FixedList:
+    """A suggester whose list is the same after every query."""
+
+    kind = "fixed"
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = texts
+
+    def suggest(self, context: object, n: int = 5) -> list[Suggestion]:
+        return [Suggestion(text, 0.0, "made up") for text in self.texts[:n]]
+
+
 TOPICS = [Topic("jaguar", "The animal or the car?", ("big cats", "fast cats")), Topic("python")]
 
 

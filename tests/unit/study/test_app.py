@@ -8,27 +8,18 @@ import pytest
 from fastapi.testclient import TestClient
 from starlette.types import Message
 
-from nextquery.records import Suggestion
 from nextquery.study import app
 from nextquery.study.app import MAX_BODY_BYTES, RequestLimits, create_study_app
 from nextquery.study.pool import Judgement, JudgementStore, Topic, create_study
 
+from .conftest import FixedList
+
 GOOD = {"item": 0, "value": "useful"}
-
-
-class _Fixed:
-    kind = "fixed"
-
-    def __init__(self, *texts: str) -> None:
-        self.texts = texts
-
-    def suggest(self, context: object, n: int = 5) -> list[Suggestion]:
-        return [Suggestion(text, 0.0, "made up") for text in self.texts[:n]]
 
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
-    models = {"HiddenA": _Fixed("a", "b"), "HiddenB": _Fixed("<img src=x onerror=alert(1)>")}
+    models = {"HiddenA": FixedList("a", "b"), "HiddenB": FixedList("<img src=x onerror=alert(1)>")}
     create_study(tmp_path / "study", [Topic("q", "", ("before",))], models)  # type: ignore[arg-type]
     return tmp_path / "study"
 
@@ -150,7 +141,7 @@ def test_bad_judgements_are_422_and_not_stored(study: Path, token: str, body: st
     assert JudgementStore(study).current() == []
 
 
-def test_what_is_not_json_is_refused_and_not_stored(study: Path, token: str) -> None:
+def test_other_bodies_than_json_are_refused_and_not_stored(study: Path, token: str) -> None:
     client = _client(study)
     client.get(f"/a/{token}")
     headers = {"Content-Type": "application/json"}

@@ -152,7 +152,7 @@ def test_a_topic_comes_once_with_every_context_that_led_to_it(data: PreparedData
     ]
 
 
-def test_at_most_so_many_contexts_are_drawn_by_seed(data: PreparedData) -> None:
+def test_at_most_n_contexts_are_drawn_by_seed(data: PreparedData) -> None:
     topics = [Topic("garden shed"), Topic("cat food")]
     drawn = {tuple(t.context for t in add_contexts(topics, data, 1, seed)) for seed in range(20)}
     assert drawn == {(("barn",), ()), (("shed",), ())}
@@ -235,7 +235,7 @@ def test_it_says_that_nobody_judged(study: Path) -> None:
     assert not (study / "judgements.sqlite").exists()
 
 
-def test_the_last_judgement_stands_and_undo_takes_it_back(tmp_path: Path) -> None:
+def test_the_last_judgement_counts_and_undo_reverts_it(tmp_path: Path) -> None:
     store = JudgementStore(tmp_path)
     store.judge(1, 4, USEFUL)
     store.judge(1, 4, NOT_USEFUL)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.records import Suggestion
 from nextquery.study.pool import (
     NOT_USEFUL,
     SOMEWHAT,
@@ -38,6 +37,8 @@ from nextquery.study.results import (
     fleiss_kappa,
     krippendorff_alpha,
 )
+
+from .conftest import FixedList
 
 POOL = Pool(
     1,
@@ -167,16 +168,6 @@ def test_a_clear_difference_is_significant_and_no_difference_is_not() -> None:
     assert compare({"a": base, "b": base})[0].p == 1
 
 
-class _Fixed:
-    kind = "fixed"
-
-    def __init__(self, *texts: str) -> None:
-        self.texts = texts
-
-    def suggest(self, context: object, n: int = 5) -> list[Suggestion]:
-        return [Suggestion(text, 0.0, "made up") for text in self.texts[:n]]
-
-
 def _judge_all(study: Path, assessors: int) -> None:
     store = JudgementStore(study)
     for assessor in range(1, assessors + 1):
@@ -251,7 +242,7 @@ HOSTILE = [
 
 def test_hostile_names_and_texts_reach_every_file_as_text(tmp_path: Path) -> None:
     topics = [Topic(text, text, (text,)) for text in HOSTILE]
-    models = {name: _Fixed(*HOSTILE) for name in HOSTILE}
+    models = {name: FixedList(*HOSTILE) for name in HOSTILE}
     create_study(tmp_path / "study", topics, models)  # type: ignore[arg-type]
     _judge_all(tmp_path / "study", 1)
     make_report(tmp_path / "study", tmp_path / "report")
