@@ -57,7 +57,7 @@ def test_how_to_read_may_be_given_as_one_setting(tmp_path: Path) -> None:
         nextquery.prepare("log.csv", tmp_path / "data", read={"format": "csv"})
 
 
-def test_what_is_not_a_log_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a log is a file, files or a table, not int"):
         nextquery.prepare(7, tmp_path / "data")
 

@@ -108,7 +108,7 @@ def test_every_error_has_the_common_base_and_survives_a_pipe(
     assert kind.__doc__
 
 
-def test_bad_input_is_told_apart_from_bad_files() -> None:
+def test_bad_input_and_bad_files_have_different_errors() -> None:
     assert issubclass(errors.LogError, errors.InputError)
     assert issubclass(errors.ConfigError, errors.InputError)
     assert issubclass(errors.BlocklistError, errors.InputError)
@@ -222,6 +222,6 @@ def test_a_bad_override_is_named(override: str) -> None:
     assert override.split("=")[0] in str(refused.value)
 
 
-def test_a_stored_section_of_another_shape_is_refused_by_place(tmp_path: Path) -> None:
+def test_a_stored_section_of_another_shape_is_refused_by_its_path(tmp_path: Path) -> None:
     with pytest.raises(NextqueryError, match=str(tmp_path)):
         stored_section(Small, {"depth": "many"}, tmp_path)

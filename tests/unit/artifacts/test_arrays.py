@@ -105,7 +105,7 @@ def test_records_come_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"no trie", marisa_trie.BinaryTrie([b"\xff\xfe"]).tobytes()]
 )
-def test_what_is_not_a_trie_of_texts_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_trie_of_other_keys_is_refused(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(ArtifactError, match=r"out: t\.trie"):
         load_trie(stored_trie(tmp_path, content), "t.trie")
 

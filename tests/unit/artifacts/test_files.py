@@ -14,7 +14,7 @@ from nextquery.artifacts import abandon, files, publishing, temporary_folder
 from nextquery.artifacts.files import read_plain_text, replaced_file, write_text
 
 
-def test_two_folders_change_places(tmp_path: Path) -> None:
+def test_two_folders_are_exchanged(tmp_path: Path) -> None:
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / name).touch()
@@ -45,7 +45,7 @@ def test_an_odd_path_is_reached_by_a_plain_one(tmp_path: Path) -> None:
     assert files.plain_path(tmp_path, -1) == tmp_path
 
 
-def test_a_text_replaces_another_and_leaves_nothing_beside(tmp_path: Path) -> None:
+def test_a_text_replaces_another_and_leaves_no_other_file(tmp_path: Path) -> None:
     for text in ("old", "new \udcff ä"):
         write_text(tmp_path / "file.json", text)
     assert (tmp_path / "file.json").read_bytes() == b"new \\udcff \xc3\xa4"
@@ -67,7 +67,7 @@ def test_a_file_is_replaced_when_it_is_complete(tmp_path: Path) -> None:
     assert not files._being_written
 
 
-def test_a_rename_never_takes_the_place_of_a_device(tmp_path: Path) -> None:
+def test_a_rename_never_replaces_a_device(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "null").symlink_to(os.devnull)
     (tmp_path / "loop").symlink_to("loop")

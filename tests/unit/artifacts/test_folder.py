@@ -180,7 +180,7 @@ def test_files_are_copied_from_the_folder_that_was_opened(tmp_path: Path) -> Non
         artifact.copy_files(tmp_path / "again", artifact.files("sub"))
 
 
-def test_a_descriptor_is_held_no_longer_than_its_artifact(tmp_path: Path) -> None:
+def test_a_descriptor_is_closed_with_its_artifact(tmp_path: Path) -> None:
     make(tmp_path / "out", "one")
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     for _ in range(5):

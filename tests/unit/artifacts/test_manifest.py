@@ -234,7 +234,7 @@ def test_notes_of_another_user_do_not_count(
 
 
 @pytest.mark.parametrize("cache_home", ["/proc/no/such", "/dev/null", "relative\0"])
-def test_without_a_place_for_notes_all_is_hashed(
+def test_without_a_writable_cache_all_is_hashed(
     model: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch, cache_home: str
 ) -> None:
     environment = {**os.environ, "XDG_CACHE_HOME": cache_home}

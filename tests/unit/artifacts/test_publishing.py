@@ -79,7 +79,7 @@ def test_what_is_of_another_sort_is_not_overwritten(tmp_path: Path, old: str, ne
     assert open_artifact(tmp_path / "out").kind == old
 
 
-def test_a_model_takes_the_place_of_another_and_of_what_cannot_be_read(tmp_path: Path) -> None:
+def test_a_model_replaces_another_and_unreadable_folders(tmp_path: Path) -> None:
     for kind in ("hred", "popularity", "data"):
         with publish(tmp_path / "out", kind, {}):
             pass
@@ -274,7 +274,9 @@ def a_file(folder: Path) -> Path:
 @pytest.mark.parametrize(
     "make_target", [dangling_link, link_to_itself, below_a_file, name_too_long, a_file]
 )
-def test_a_place_that_cannot_be_used_is_a_message(tmp_path: Path, make_target: object) -> None:
+def test_a_target_that_cannot_be_written_is_one_message(
+    tmp_path: Path, make_target: object
+) -> None:
     assert callable(make_target)
     target = make_target(tmp_path)
     before = names(tmp_path)
@@ -305,7 +307,7 @@ def test_a_process_about_to_end_can_remove_what_it_has_half_written(tmp_path: Pa
     assert not running.__exit__(RuntimeError, RuntimeError(), None)
 
 
-def test_an_error_without_a_place_gets_one(tmp_path: Path) -> None:
+def test_an_error_without_a_path_gets_one(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space") as raised, publish(tmp_path / "o", "data", {}):
         raise OSError(28, "No space left on device")
     assert raised.value.filename == str(tmp_path / "o")

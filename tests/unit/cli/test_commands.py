@@ -172,7 +172,7 @@ def call(*arguments: str | Path) -> str:
     return ended.output
 
 
-def test_a_report_is_told_in_a_few_lines(folder: Path, tmp_path: Path) -> None:
+def test_a_report_is_summarised_in_a_few_lines(folder: Path, tmp_path: Path) -> None:
     message = call("report", folder, "--out", tmp_path / "report", "--per-visitor", "1")
     assert "30 lists, 30 visitors: accepted from 100.0%" in message
     assert "B: 30 of 30 suggestions accepted" in message

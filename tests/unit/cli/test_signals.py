@@ -203,7 +203,7 @@ def test_a_call_of_java_is_not_left_by_an_exception(tmp_path: Path, number: sign
     assert list(out.iterdir()) == []
 
 
-def test_nobody_is_heard_who_complains_that_its_children_were_ended(tmp_path: Path) -> None:
+def test_output_after_the_children_were_ended_is_suppressed(tmp_path: Path) -> None:
     code, errors, _ = stopped(COMPLAINS, tmp_path, signal.SIGTERM)
     assert (code, errors) == CODES[signal.SIGTERM]
 

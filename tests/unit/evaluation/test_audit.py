@@ -58,7 +58,7 @@ class Teller:
 DECOYS = [f"decoy {number}" for number in range(1023)]
 
 
-def test_a_known_secret_has_all_bits_and_another_as_many_as_by_chance() -> None:
+def test_a_known_secret_has_all_bits_and_another_has_a_chance_share() -> None:
     canaries = [Planted("paris", "the secret", 2), Planted("rome", "not known", 0)]
     none, known = exposures(Teller("the secret"), canaries, DECOYS)
     assert (known.users, known.mean_bits, known.shown) == (2, 10.0, 1)
@@ -72,7 +72,7 @@ def test_chance_is_the_mean_over_all_ranks() -> None:
     assert chance_bits(4) == pytest.approx((2 + 1 + (2 - 1.585) + 0) / 4, abs=1e-3)
 
 
-def test_a_phrase_is_pushed_where_it_stands_in_the_list() -> None:
+def test_a_phrase_is_pushed_at_its_list_position() -> None:
     attacks = [Planted("paris", "pushed", 1), Planted("rome", "other", 1), Planted("rome", "p", 3)]
     curve = poison_curve(Teller("pushed"), "teller", 3, attacks)
     assert curve.points == (PoisonPoint(1, 2, 1), PoisonPoint(3, 1, 0))

@@ -153,7 +153,7 @@ BACKGROUND = BackgroundCounts({"google": 10}, {})
 SESSIONS = [Session(n, "u", (f"a{n}", f"b{n}", f"c{n}", f"d{n}")) for n in range(200)]
 
 
-def test_noise_is_compared_with_the_query_at_the_same_place() -> None:
+def test_noise_is_compared_with_the_query_at_the_same_position() -> None:
     result = gate_result(Sceptic(0.1), SESSIONS, Noise(BACKGROUND, 0), iter)
 
     assert isinstance(result, GateComparison)
@@ -252,7 +252,7 @@ def test_no_case_without_a_trace_or_an_outcome(queries: tuple[str, ...]) -> None
     assert not intent_cases([Session(1, "user", queries)], 10)
 
 
-def test_who_sees_nothing_is_at_chance_at_every_distance() -> None:
+def test_a_uniform_model_is_at_chance_at_every_distance() -> None:
     result = intent_result(Uniform(), sessions())
     assert result is not None
     assert result.nats == pytest.approx(math.log(16))
@@ -263,7 +263,7 @@ def test_who_sees_nothing_is_at_chance_at_every_distance() -> None:
         assert item.nats == pytest.approx(math.log(16))
 
 
-def test_who_sees_two_queries_knows_the_intent_that_far() -> None:
+def test_a_model_of_two_queries_knows_the_intent_that_far() -> None:
     result = intent_result(LastTrace(2), sessions())
     assert result is not None
     near, farther = result.by_distance[:2], result.by_distance[2:]

@@ -50,7 +50,7 @@ def test_a_draft_is_a_fair_list_of_both(
     assert drafted == team_draft(made(*first), made(*second), n, key)
 
 
-def test_equal_lists_give_every_place_to_either_team_as_often() -> None:
+def test_equal_lists_give_every_position_to_both_teams_equally_often() -> None:
     """What makes a click favour nobody where there is nothing to choose."""
     same = made("a", "b", "c", "d", "e")
     drafts = [team_draft(same, same, 5, f"visitor {number}") for number in range(2000)]
@@ -180,7 +180,7 @@ def test_the_better_model_wins_whichever_side_it_is_on(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["interleave", "split"])
-def test_equals_have_no_winner_and_the_rest_is_told(kind: str) -> None:
+def test_equal_arms_have_no_winner_and_the_rest_is_reported(kind: str) -> None:
     [result] = compare(run({"A": GOOD, "B": GOOD}, kind, 300, 2), EFFECT, LATER).trials
     assert result.winner is None
     assert result.decision.startswith("continue")
@@ -329,7 +329,7 @@ def test_acceptance_is_what_arithmetic_says() -> None:
     assert taken == pytest.approx(acceptance(model), abs=3 * (0.25 / 6000) ** 0.5)
 
 
-def test_what_is_not_looked_at_is_not_taken() -> None:
+def test_suggestions_that_are_not_examined_are_not_clicked() -> None:
     blind = SimulatedVisitors([("q",)], lambda *_: 1.0, examination=(0.0, 1.0))
     positions = {
         blind.accepted_position(("q",), ["a", "b", "c"], np.random.default_rng(n)) for n in range(9)
@@ -366,7 +366,7 @@ def test_one_order_tells_nothing() -> None:
     assert result.examined(3) == 1.0
 
 
-def test_places_below_the_last_known_count_as_it() -> None:
+def test_positions_below_the_last_known_one_count_as_that_one() -> None:
     models = {"A": ranked(0.05, 1), "B": ranked(0.1, 2)}
     result = estimate_position_bias(run(models, "interleave", 500, 1).impressions)
     assert result.examined(99) == result.positions[-1].examined

@@ -122,7 +122,7 @@ def test_the_lines_of_a_visitor_are_found() -> None:
         (b"", False),
     ],
 )
-def test_what_cannot_be_read_is_of_everybody_whom_it_names(line: bytes, matches: bool) -> None:
+def test_an_unreadable_line_belongs_to_every_visitor_it_names(line: bytes, matches: bool) -> None:
     assert is_line_of(line, "ann", "shop") == matches
 
 

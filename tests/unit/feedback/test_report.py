@@ -91,7 +91,7 @@ def test_wilson_by_hand() -> None:
     assert wilson(0.5, 0) == (0.0, 1.0)
 
 
-def test_lists_of_one_visitor_are_not_so_many_observations() -> None:
+def test_lists_of_one_visitor_are_one_observation() -> None:
     alike = [(10, 10)] * 10 + [(0, 10)] * 10
     assert effective_size(alike) == pytest.approx(19)
     apart = [(1, 1)] * 100 + [(0, 1)] * 100

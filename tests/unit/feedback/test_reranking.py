@@ -115,7 +115,7 @@ def test_what_visitors_take_comes_first(models: Path, folder: Path) -> None:
     assert after > before * 1.1
 
 
-def test_the_gain_on_other_visitors_is_told(collected: Feedback, models: Path) -> None:
+def test_the_gain_on_other_visitors_is_reported(collected: Feedback, models: Path) -> None:
     trained = train_reranker(collected.impressions, "adjacency", SETTINGS)
     assert trained.gain.low > 0
     assert trained.gain.base + trained.gain.gain == pytest.approx(trained.gain.reranked)

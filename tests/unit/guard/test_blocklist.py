@@ -122,7 +122,7 @@ def test_a_number_as_an_entry_harms_no_letter_that_it_reads_as(text: str) -> Non
     assert entries.blocks("model 69")
 
 
-def test_the_last_word_is_judged_with_what_stands_before_it() -> None:
+def test_the_last_word_is_judged_with_the_words_before_it() -> None:
     assert BLOCKED.blocks_last(["make", "a", "bomb"])
     assert not BLOCKED.blocks_last(["make", "a"])
     assert BLOCKED.blocks_last(["very", "rude"])

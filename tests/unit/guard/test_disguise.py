@@ -56,7 +56,7 @@ def test_letters_are_only_added_in_a_disguise(word: str, plain: str, is_so: bool
     [("words", "word", True), ("riding", "ride", True), ("cities", "city", True),
      ("rid", "ride", False), ("organ", "organs", False), ("cittties", "city", True)],
 )  # fmt: skip
-def test_an_inflection_goes_on_where_the_word_ends(word: str, plain: str, is_so: bool) -> None:
+def test_an_inflection_continues_at_the_end_of_the_word(word: str, plain: str, is_so: bool) -> None:
     assert inflects(word, plain) == is_so
 
 

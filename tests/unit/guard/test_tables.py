@@ -20,7 +20,7 @@ from nextquery.logs.data_folder import PreparedData
 from .conftest import DataMaker
 
 
-def test_one_key_is_judged_as_many_are() -> None:
+def test_one_key_is_judged_as_in_a_batch() -> None:
     texts = ["red", "shoes", "", "東京", *map(str, range(500))]
     keys = text_keys(texts, b"secret")
     assert [text_key(text, b"secret") for text in texts] == keys.tolist()

@@ -237,7 +237,7 @@ def test_other_tensors_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 64, b"{}", b"\x02" + bytes(7) + b"[]"])
-def test_what_is_not_a_safetensors_file_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_of_another_format_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "weights").write_bytes(content)
     with pytest.raises(ArtifactError, match="cannot be read as safetensors"):
         read_weights(tmp_path / "weights", {}, tmp_path)

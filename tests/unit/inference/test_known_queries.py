@@ -69,7 +69,7 @@ def test_only_known_queries_are_found_and_all_of_them(
             assert item.score == pytest.approx(score.log_likelihood, abs=0.05)
 
 
-def test_the_length_is_held(make_model: ModelMaker) -> None:
+def test_the_length_is_limited(make_model: ModelMaker) -> None:
     predictor = knowing(make_model)
     state = predictor.encoder.encode(["w4"])
     config = DecodeConfig(known="only", max_words=2, fold=False)
@@ -77,7 +77,7 @@ def test_the_length_is_held(make_model: ModelMaker) -> None:
     assert texts == {"w1 w2", "w5", "w6 w7", "w11 w1", "w12"}
 
 
-def test_completions_and_samples_are_held_to_known_queries(make_model: ModelMaker) -> None:
+def test_completions_and_samples_are_restricted_to_known_queries(make_model: ModelMaker) -> None:
     predictor = knowing(make_model)
     state = predictor.encoder.encode(["w4"])
     config = DecodeConfig(known="only", fold=False, beam=40)

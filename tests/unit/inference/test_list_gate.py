@@ -78,7 +78,7 @@ def test_the_likelier_it_is_typed_later_the_higher(gate: ListGate) -> None:
     assert texts == ["paris hotels", "paris map"]
 
 
-def test_what_is_hardly_ever_typed_takes_no_place_unless_other_evidence_relates_it(
+def test_rare_queries_are_left_out_unless_other_evidence_relates_them(
     gate: ListGate,
 ) -> None:
     unlikely = finished("louvre", -9.0)

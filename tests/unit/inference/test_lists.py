@@ -184,7 +184,7 @@ def shown(n: int, **settings: object) -> list[Suggestion]:
     return choose(RANKED, n, DecodeConfig.model_validate(settings), str.upper, vectors)
 
 
-def test_near_copies_take_no_place() -> None:
+def test_near_copies_are_left_out() -> None:
     assert [item.text for item in shown(2)] == ["paris hotels", "paris hostels"]
     assert [item.text for item in shown(2, fold=False)] == ["paris hotels", "hotel paris"]
 

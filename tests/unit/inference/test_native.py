@@ -123,7 +123,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 @pytest.mark.parametrize(("text", "expected"), [("3", 3), ("2,4", 2), ("", None), ("many", None)])
-def test_as_many_threads_as_openmp_takes(
+def test_the_number_of_threads_is_that_of_openmp(
     monkeypatch: pytest.MonkeyPatch, text: str, expected: int | None
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", text)

@@ -141,7 +141,7 @@ def test_threads_that_ask_at_once_get_what_one_gets(predictor: Predictor) -> Non
     assert result == [expected] * 12
 
 
-def test_lengths_are_held(model: HRED) -> None:
+def test_lengths_are_limited(model: HRED) -> None:
     config = DecodeConfig(specificity=0.0, beam=10, min_words=2, max_words=3)
     for queries in search(model, CONTEXTS, config):
         assert queries
@@ -216,7 +216,7 @@ def textbook_beam(
 
 @pytest.mark.parametrize("beam", [1, 3, 8])
 @pytest.mark.parametrize("copy", [False, True])
-def test_finished_queries_may_keep_their_places(
+def test_finished_queries_may_keep_their_beam_slots(
     make_model: ModelMaker, beam: int, copy: bool
 ) -> None:
     model = make_model(seed=3, copy=copy)

@@ -254,7 +254,7 @@ def test_queries_far_back_count_as_equally_far() -> None:
     assert result.weights[0, 0].tolist() == [0.5, 0.5]
 
 
-def test_a_word_that_stands_twice_gets_both_weights() -> None:
+def test_a_repeated_word_gets_both_weights() -> None:
     weights = torch.tensor([[[0.2, 0.5, 0.3]]])
     assert pointed(weights, torch.tensor([[[True, False, True]]])).item() == pytest.approx(0.5)
 
@@ -316,7 +316,7 @@ def test_value_and_gradient_do_not_depend_on_the_chunk(with_rival: bool) -> None
 
 
 @pytest.mark.parametrize("candidates", [1, 7, 2432, 90_003])
-def test_shares_are_those_of_softmax_though_made_in_place(candidates: int) -> None:
+def test_shares_computed_in_place_are_those_of_softmax(candidates: int) -> None:
     torch.manual_seed(1)
     omega, vectors = torch.randn(3, 4), torch.randn(candidates, 4)
     bias = torch.zeros(candidates)
@@ -346,7 +346,7 @@ def test_the_most_frequent_and_the_targets_are_counted_exactly() -> None:
     np.testing.assert_array_equal(result.words[result.index(np.array([4, 1]))], [4, 1])
 
 
-def test_a_drawn_word_stands_for_those_like_it() -> None:
+def test_a_drawn_word_represents_similar_words() -> None:
     sampler = CandidateSampler(COUNTS, 2, 50)  # padding and word 1 lead: word 1 is the head
     result = sampler.draw(np.array([2, 3]), np.random.default_rng(1))
     # 4, 5 and 6 are left, alike: the weights of those drawn sum to three words.

@@ -175,6 +175,6 @@ def test_a_query_without_any_word_has_no_n_grams() -> None:
     assert model.character_ngrams.means(torch.zeros(0, dtype=torch.long), empty).shape == (0, 4)
 
 
-def test_tables_over_the_vocabulary_have_no_place_for_them() -> None:
+def test_tables_over_the_vocabulary_have_no_rows_for_them() -> None:
     with pytest.raises(ValueError, match="character_ngrams needs factored = true"):
         ModelConfig(character_ngrams=10, factored=False)

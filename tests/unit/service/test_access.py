@@ -100,7 +100,7 @@ def test_wrong_keys_are_counted_by_address(locked: ServiceSettings) -> None:
     assert visitor.status("/v1/suggest", wrong, address="8.8.8.8") == 401
 
 
-def test_visitors_behind_a_trusted_proxy_share_a_key(locked: ServiceSettings) -> None:
+def test_visitors_of_a_trusted_proxy_share_a_key(locked: ServiceSettings) -> None:
     """The address is the one that the proxy forwards; without a proxy it may be a site's server."""
     key = {"X-API-Key": SHOP_KEY.key}
 
@@ -316,7 +316,7 @@ def test_lists_are_empty_though_the_kill_switch_cannot_be_written(
     assert count(client) > 0
 
 
-def test_a_reload_that_the_other_workers_cannot_be_told_of_says_so(
+def test_a_reload_that_cannot_be_announced_to_other_workers_is_503(
     open_client: Open, tmp_path: Path
 ) -> None:
     (tmp_path / "admin").write_text(ADMIN.line)

@@ -120,7 +120,7 @@ def test_threads_and_processes_lose_no_entry(path: Path) -> None:
     assert (len(lines), set(lines[2:])) == (2 + 4 * 30, wanted)
 
 
-def test_a_file_put_in_its_place_meanwhile_gets_the_entry(tmp_path: Path, path: Path) -> None:
+def test_a_file_that_replaced_the_list_meanwhile_gets_the_entry(tmp_path: Path, path: Path) -> None:
     new = tmp_path / "new"
     new.write_text("new\n")
     with path.open("rb") as held, ThreadPoolExecutor(1) as thread:
@@ -246,7 +246,7 @@ def test_another_file_of_the_same_size_and_time_is_taken(tmp_path: Path, path: P
     assert not guard.allows("two")
 
 
-def test_a_folder_in_its_place_leaves_the_list_until_there_is_a_file(
+def test_a_folder_of_its_name_keeps_the_list_until_there_is_a_file(
     path: Path, guard: Guard, watch: BlocklistWatch
 ) -> None:
     path.unlink()

@@ -252,7 +252,7 @@ def test_nothing_that_is_written_meanwhile_is_lost(tmp_path: Path) -> None:
     assert [item.client_id for item in _events(tmp_path)] == ["bob"] * 400
 
 
-def test_who_asks_during_a_pass_waits_for_the_next_one_together(
+def test_requests_during_a_pass_share_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passes: list[set[str]] = []
@@ -312,7 +312,7 @@ def test_after_a_long_pause_old_files_go_one_day_later(tmp_path: Path) -> None:
     assert expire(tmp_path, 30, today + timedelta(days=1)) == [name]
 
 
-def test_a_clock_that_is_behind_deletes_nothing(tmp_path: Path) -> None:
+def test_a_slow_clock_deletes_nothing(tmp_path: Path) -> None:
     (tmp_path / file_name("events", DAY_NOON)).write_text("")
     assert expire(tmp_path, 1, date(1970, 1, 1)) == []
     assert len(list(tmp_path.iterdir())) == 1

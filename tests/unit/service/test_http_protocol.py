@@ -178,7 +178,7 @@ async def test_ordinary_and_repeated_requests_pass(server: Server) -> None:
         "chunk extensions", "tiny chunks", "trailers before a request",
     ],
 )  # fmt: skip
-async def test_what_is_not_body_is_bounded_however_it_comes(
+async def test_heads_trailers_and_chunk_headers_are_bounded(
     server: Server, pieces: list[bytes]
 ) -> None:
     answer = await talk(server, *pieces)
@@ -223,7 +223,7 @@ async def test_a_trailer_does_not_change_where_a_request_ends(server: Server, na
         b"GET /\xff HTTP/1.1\r\nhost: x\r\n\r\n",
     ],
 )
-async def test_a_connection_closes_after_what_is_not_http(
+async def test_a_connection_closes_after_bytes_that_are_not_http(
     server: Server, request_bytes: bytes
 ) -> None:
     answers = bodies(await talk(server, request_bytes, LINE + b"\r\n"))

@@ -122,7 +122,7 @@ async def test_nothing_is_kept_of_what_was_asked(
     assert asked == [QUESTION] * 2
 
 
-async def test_a_model_that_looks_things_up_answers_at_once_and_a_dear_question_waits(
+async def test_a_count_model_answers_at_once_and_an_expensive_question_waits(
     models: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = models.served["main"]
@@ -197,7 +197,7 @@ def test_a_bad_folder_is_named(ends: tuple[Any, Any], tmp_path: Path) -> None:
     assert "none" in str(error)
 
 
-def test_a_failure_names_places_in_the_code_and_never_quotes(
+def test_a_failure_names_source_lines_and_never_quotes_queries(
     ends: tuple[Any, Any], served_models: dict[str, Path]
 ) -> None:
     ours, theirs = ends

@@ -125,7 +125,7 @@ def test_a_line_is_json_with_its_fields() -> None:
     assert entry["time"].endswith("Z")
 
 
-def test_of_an_error_the_place_is_logged_and_never_the_message() -> None:
+def test_the_source_line_of_an_error_is_logged_and_not_its_message() -> None:
     try:
         raise ValueError("my secret query")
     except ValueError:

@@ -67,7 +67,9 @@ async def begun(batcher: Batcher, model: HeldModel) -> None:
     await asyncio.to_thread(model.entered.wait, 120)
 
 
-async def test_what_waits_is_answered_together(batcher: Batcher, model: HeldModel) -> None:
+async def test_waiting_questions_are_answered_in_batches(
+    batcher: Batcher, model: HeldModel
+) -> None:
     await begun(batcher, model)
     jobs = [batcher.submit("k", [number])[0] for number in (1, 2, 3, 4)]
     model.released.set()
@@ -75,7 +77,7 @@ async def test_what_waits_is_answered_together(batcher: Batcher, model: HeldMode
     assert model.batches == [[0], [1, 2, 3], [4]]
 
 
-async def test_only_like_questions_share_a_batch(batcher: Batcher, model: HeldModel) -> None:
+async def test_only_questions_of_one_key_share_a_batch(batcher: Batcher, model: HeldModel) -> None:
     await begun(batcher, model)
     jobs = [batcher.submit(key, [number])[0] for key, number in [("a", 1), ("b", 2), ("a", 3)]]
     model.released.set()
@@ -100,7 +102,7 @@ async def test_a_withdrawn_job_leaves_the_queue(batcher: Batcher, model: HeldMod
     assert model.batches == [[0], [2]]
 
 
-async def test_a_job_in_the_models_hands_is_finished_though_nobody_waits(
+async def test_a_job_that_has_begun_is_finished_though_its_client_left(
     batcher: Batcher, model: HeldModel
 ) -> None:
     job = batcher.submit("k", [7])
@@ -154,7 +156,7 @@ async def test_a_costly_question_leaves_no_room_for_others_in_its_batch(
     assert model.batches == [[0], [1, 2], [5]], "three ordinary ones make a batch"
 
 
-async def test_a_model_that_nobody_asks_is_looked_after() -> None:
+async def test_an_idle_model_is_checked() -> None:
     looked = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -216,7 +218,7 @@ async def overload(queue: Batcher, stepped: SteppedModel, now: float) -> list[Jo
     return jobs
 
 
-async def test_an_overload_takes_only_what_is_begun_soon_until_nobody_was_refused_for_a_while(
+async def test_an_overload_accepts_only_jobs_that_begin_soon_and_ends_without_refusals(
     queue: Batcher, stepped: SteppedModel
 ) -> None:
     jobs = await overload(
@@ -280,7 +282,7 @@ async def test_clients_that_keep_the_model_just_busy_are_not_refused() -> None:
         await asyncio.gather(*(client() for _ in range(4)))  # two batches: one waits
 
 
-async def test_a_late_batch_is_expected_to_stay_away_as_long_again(
+async def test_a_late_batch_is_expected_to_take_twice_its_delay(
     queue: Batcher, stepped: SteppedModel
 ) -> None:
     jobs = await overload(queue, stepped, 0.5)  # an overload
@@ -295,7 +297,7 @@ async def test_a_late_batch_is_expected_to_stay_away_as_long_again(
     await asyncio.gather(*(job.answer for job in jobs), return_exceptions=True)
 
 
-async def test_in_an_overload_who_waited_for_two_batches_is_refused_after_all(
+async def test_an_overload_refuses_jobs_that_waited_for_two_batches(
     queue: Batcher, stepped: SteppedModel
 ) -> None:
     jobs = await overload(queue, stepped, 2.0)  # an overload: 4 and 5 wait since 0
@@ -421,7 +423,7 @@ async def test_a_full_queue_is_503_or_the_fallbacks_answer(
     await service.models.stop()
 
 
-async def test_who_was_accepted_and_then_refused_gets_503(
+async def test_a_job_refused_after_it_was_accepted_is_503(
     served_models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = opened(served_models, tmp_path)

@@ -231,7 +231,7 @@ def test_options_are_those_of_the_request_or_else_of_the_service(settings: Servi
     assert asked == SuggestOptions(n=7, diversity=0.0, specificity=0.1, known="free")
 
 
-def test_feedback_is_told_apart_by_its_action() -> None:
+def test_feedback_is_parsed_by_its_action() -> None:
     reader: TypeAdapter[schemas.FeedbackRequest] = TypeAdapter(schemas.FeedbackRequest)
     same = {"query_id": "a", "client_id": "b", "query": "c"}
     clicked = reader.validate_python(

@@ -295,7 +295,7 @@ def test_answers_do_not_say_how_long_they_took(open_client: Open) -> None:
         assert not {"server-timing", "x-response-time", "date"} & set(answer.headers)
 
 
-def test_an_admin_key_is_told_how_long_an_answer_took(open_client: Open, tmp_path: Path) -> None:
+def test_an_admin_key_gets_the_time_an_answer_took(open_client: Open, tmp_path: Path) -> None:
     made = new_key("operator")
     (tmp_path / "admins").write_text(made.line + "\n", encoding="utf-8")
     client = open_client(admin_keys_file=tmp_path / "admins")

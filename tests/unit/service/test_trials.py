@@ -107,7 +107,7 @@ def test_the_same_session_sees_the_same_list_again(opened: Opener) -> None:
         assert first["suggestions"] == again["suggestions"]
 
 
-def test_who_names_a_model_takes_no_part(opened: Opener, tmp_path: Path) -> None:
+def test_requests_that_name_a_model_are_not_in_the_trial(opened: Opener, tmp_path: Path) -> None:
     answer = ask(opened(interleave=("A", "B")), model="B", session_id="visitor-1")
     assert answer["model"] == "B"
     assert recorded(tmp_path)[0].trial is None

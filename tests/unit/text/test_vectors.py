@@ -108,7 +108,7 @@ def test_reduction_keeps_the_distances_that_matter() -> None:
     assert reduced[:, 0].std() > reduced[:, 1].std()
 
 
-def test_fewer_numbers_than_asked_for_stay_as_many() -> None:
+def test_fewer_numbers_than_asked_for_are_all_kept() -> None:
     vectors = WordVectors(("a", "b", "c"), np.eye(3, 2, dtype=np.float32))
     assert vectors.reduced(8).size == 2
 

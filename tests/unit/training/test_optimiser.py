@@ -306,6 +306,6 @@ def test_a_machine_without_a_gpu() -> None:
         choose_device("cuda")
 
 
-def test_what_is_not_a_device_is_refused() -> None:
+def test_an_unknown_device_is_refused() -> None:
     with pytest.raises(InputError, match="`device` abacus: not a device; use auto, cpu or cuda"):
         choose_device("abacus")

@@ -185,7 +185,9 @@ class Until(Continuation):
         return datetime(2024, 1, 1 + self.day)
 
 
-def test_an_epoch_has_the_new_and_as_many_of_the_old(data: PreparedData, tmp_path: Path) -> None:
+def test_an_epoch_has_equal_numbers_of_new_and_old_sessions(
+    data: PreparedData, tmp_path: Path
+) -> None:
     sessions = encoded(data, tmp_path / "sessions")
     earlier = Until(tmp_path, replay=2.0)
     object.__setattr__(earlier, "day", 8)  # the sessions of day 9 and the later query of day 8
