@@ -181,6 +181,17 @@ def _counted(rows: pl.DataFrame, *keys: str) -> pl.DataFrame:
     return rows.group_by(keys).agg(pl.len().alias("count"), users=pl.col("user").n_unique())
 
 
+def run_cli(*words: str | Path, code: int = 0) -> Any:
+    """The result of a command in this process, which must end with the exit code."""
+    from typer.testing import CliRunner
+
+    from nextquery.cli.main import app
+
+    result = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result
+
+
 # A service as users run it: a process of its own, spoken to over HTTP.
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
+from tests.conftest import run_cli
 
 from nextquery.artifacts import files
-from nextquery.cli.main import app
 from nextquery.errors import ArtifactError, InputError
 from nextquery.logs import inspect
 from nextquery.logs.data_folder import PreparedData
@@ -25,12 +24,10 @@ def test_a_log_is_described_and_the_next_commands_are_named(tmp_path: Path) -> N
     log = tmp_path / "log.tsv"
     write_log(log, sessions=500, seed=1)
 
-    result = CliRunner().invoke(app, ["init", str(log)])
-
-    assert result.exit_code == 0, result.output
-    assert "format    aol" in result.output
-    assert f"nextquery prepare {log} --out DATA" in result.output
-    assert "nextquery fit DATA --kind adjacency" in result.output
+    output = run_cli("init", log).output
+    assert "format    aol" in output
+    assert f"nextquery prepare {log} --out DATA" in output
+    assert "nextquery fit DATA --kind adjacency" in output
     assert list(tmp_path.iterdir()) == [log]
 
 
@@ -39,14 +36,13 @@ def test_the_commands_that_it_prints_run_as_they_stand(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_log(Path("log.tsv"), sessions=500, seed=1)
-    lines = CliRunner().invoke(app, ["init", "log.tsv"]).stdout.splitlines()
+    lines = run_cli("init", "log.tsv").stdout.splitlines()
     printed = [shlex.split(line)[1:] for line in lines if line.startswith("  nextquery ")]
 
     assert [words[0] for words in printed] == ["prepare", "fit", "fit", "train", "suggest"]
     for words in printed:
         if words[0] != "train":  # that takes minutes
-            done = CliRunner().invoke(app, words)
-            assert done.exit_code == 0, done.output
+            run_cli(*words)
 
 
 def test_what_had_to_be_said_is_part_of_the_next_command(tmp_path: Path) -> None:
@@ -55,18 +51,14 @@ def test_what_had_to_be_said_is_part_of_the_next_command(tmp_path: Path) -> None
     log.write_text("who,when,what\n" + "".join(rows))
     columns = "user=who,time=when,query=what"
 
-    result = CliRunner().invoke(app, ["init", str(log), "--columns", columns, "--format", "csv"])
-
-    assert result.exit_code == 0, result.output
+    result = run_cli("init", log, "--columns", columns, "--format", "csv")
     command = f"nextquery prepare '{log}' --columns {columns} --format csv --out DATA"
     assert command in result.output
 
 
 def test_json_says_what_was_written(tmp_path: Path) -> None:
     out = tmp_path / "new folder" / "log.tsv"
-    arguments = ["synth", str(out), "--sessions", "100", "--seed", "5", "--json"]
-    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
-    results = json.loads(result.stdout)
+    results = json.loads(run_cli("synth", out, "--sessions", "100", "--seed", "5", "--json").stdout)
     lines = out.read_text(encoding="utf-8").splitlines()
     assert results["rows"] == len(lines) - 1
     assert results["users"] == len({line.split("\t")[0] for line in lines[1:]})
@@ -76,14 +68,13 @@ def test_json_says_what_was_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bad", [("--sessions", "0"), ("--seed", "-1"), ("--sessions", "many")])
 def test_a_bad_number_is_refused_with_exit_code_2(tmp_path: Path, bad: tuple[str, str]) -> None:
-    result = CliRunner().invoke(app, ["synth", str(tmp_path / "log.tsv"), *bad])
-    assert result.exit_code == 2
+    run_cli("synth", tmp_path / "log.tsv", *bad, code=2)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="folder"):
-        CliRunner().invoke(app, ["synth", str(tmp_path)], catch_exceptions=False)
+        run_cli("synth", tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -93,28 +84,21 @@ def raw_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def _run(raw_log: Path, out: Path, *options: str) -> str:
-    arguments = ["prepare", str(raw_log), "--out", str(out), *options]
-    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
 def test_options_become_the_settings_of_the_manifest(raw_log: Path, tmp_path: Path) -> None:
     options = ["--idle-minutes", "20", "--min-users", "2", "--no-spelling", "--max-rejected", "0.2"]
-    result = json.loads(_run(raw_log, tmp_path / "data", *options, "--json"))["settings"]
+    said = run_cli("prepare", raw_log, "--out", tmp_path / "data", *options, "--json").stdout
+    result = json.loads(said)["settings"]
     assert (result["idle_minutes"], result["min_users"], result["spelling"]) == (20, 2, False)
     assert (result["max_rejected"], result["engine"]) == (0.2, "polars")
 
 
 def test_a_column_without_a_name_is_refused(raw_log: Path, tmp_path: Path) -> None:
-    arguments = ["prepare", str(raw_log), "--out", str(tmp_path / "data"), "--columns", "user"]
     with pytest.raises(InputError, match="`columns` lacks user, time, query"):
-        CliRunner().invoke(app, arguments, catch_exceptions=False)
+        run_cli("prepare", raw_log, "--out", tmp_path / "data", "--columns", "user")
 
 
 def test_the_engine_is_chosen_and_the_choice_explained(raw_log: Path, tmp_path: Path) -> None:
-    said = _run(raw_log, tmp_path / "data", "--engine", "auto")
+    said = run_cli("prepare", raw_log, "--out", tmp_path / "data", "--engine", "auto").stdout
     assert "engine polars: the log has about" in said
     settings = json.loads((tmp_path / "data" / "manifest.json").read_text())["settings"]
     assert settings["engine"] == "polars"
@@ -126,8 +110,10 @@ def test_a_folder_of_days_is_one_log(raw_log: Path, tmp_path: Path) -> None:
     (tmp_path / "days").mkdir()
     for number, part in enumerate((rows[:300], rows[300:])):
         (tmp_path / "days" / f"{number}.tsv").write_text(header + "".join(part), encoding="utf-8")
-    whole = json.loads(_run(raw_log, tmp_path / "one", "--json"))["counts"]
-    days = json.loads(_run(tmp_path / "days", tmp_path / "two", "--json"))["counts"]
+    whole, days = (
+        json.loads(run_cli("prepare", log, "--out", tmp_path / name, "--json").stdout)["counts"]
+        for name, log in (("one", raw_log), ("two", tmp_path / "days"))
+    )
     assert days == whole
 
 
@@ -140,8 +126,7 @@ def inspected(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_table_has_a_line_for_every_split(inspected: Path) -> None:
-    result = CliRunner().invoke(app, ["inspect", str(inspected)], catch_exceptions=False)
-    starts = {line.split(" ")[0] for line in result.stdout.splitlines()}
+    starts = {line.split(" ")[0] for line in run_cli("inspect", inspected).stdout.splitlines()}
     assert {"background", "training", "validation", "test", "rows", "users"} <= starts
 
 
@@ -152,8 +137,7 @@ def test_a_folder_replaced_while_it_is_read_is_read_again(
     for name, sessions in (("one", 200), ("other", 300)):
         write_log(tmp_path / f"{name}.tsv", sessions, 1)
         prepare([tmp_path / f"{name}.tsv"], tmp_path / name, settings)
-    show = ["inspect", str(tmp_path / "other"), "--json"]
-    expected = CliRunner().invoke(app, show, catch_exceptions=False).stdout
+    expected = run_cli("inspect", tmp_path / "other", "--json").stdout
     read = inspect._repetition
     replaced: list[bool] = []
 
@@ -163,14 +147,13 @@ def test_a_folder_replaced_while_it_is_read_is_read_again(
         return read(data, later)
 
     monkeypatch.setattr(inspect, "_repetition", replace)
-    show = ["inspect", str(tmp_path / "one"), "--json"]
-    assert CliRunner().invoke(app, show, catch_exceptions=False).stdout == expected
+    assert run_cli("inspect", tmp_path / "one", "--json").stdout == expected
     assert replaced == [True]
 
 
-def test_what_is_not_a_data_folder_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_prepared_data_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match="no such folder"):
-        CliRunner().invoke(app, ["inspect", str(tmp_path / "none")], catch_exceptions=False)
+        run_cli("inspect", tmp_path / "none")
 
 
 def test_drift_is_shown_in_words_and_as_json(tmp_path: Path) -> None:
@@ -182,27 +165,24 @@ def test_drift_is_shown_in_words_and_as_json(tmp_path: Path) -> None:
     for name in ("old", "log"):
         prepare([tmp_path / f"{name}.tsv"], tmp_path / name, settings)
     fit_model(Popularity, PreparedData(tmp_path / "old")).save(tmp_path / "model")
-    command = ["inspect", str(tmp_path / "log"), "--against", str(tmp_path / "old")]
-    message = CliRunner().invoke(app, [*command, "--model", str(tmp_path / "model")])
-    assert message.exit_code == 0, message.output
-    assert "unknown to the earlier log" in message.stdout
-    assert "(popularity): perplexity" in message.stdout
-    assert "retrain: " in message.stdout
-    result = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
+    command = "inspect", tmp_path / "log", "--against", tmp_path / "old"
+    message = run_cli(*command, "--model", tmp_path / "model").stdout
+    assert "unknown to the earlier log" in message
+    assert "(popularity): perplexity" in message
+    assert "retrain: " in message
+    result = json.loads(run_cli(*command, "--json").stdout)
     assert result["new_sessions"] > 50
     assert result["fit"] is None
-    alone = ["inspect", str(tmp_path / "log"), "--model", str(tmp_path / "model")]
     with pytest.raises(InputError, match="--against"):
-        CliRunner().invoke(app, alone, catch_exceptions=False)
+        run_cli("inspect", tmp_path / "log", "--model", tmp_path / "model")
 
 
 def test_trends_are_shown_as_text_and_as_data(tmp_path: Path) -> None:
     write_log(tmp_path / "log.tsv", 300, 1)
     prepare([tmp_path / "log.tsv"], tmp_path / "data", PrepareSettings(spelling=False))
-    arguments = ["trends", str(tmp_path / "data"), "--min-users", "5"]
-    shown = CliRunner().invoke(app, arguments, catch_exceptions=False).stdout
-    assert "against the days from" in shown
-    document = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    command = "trends", tmp_path / "data", "--min-users", "5"
+    assert "against the days from" in run_cli(*command).stdout
+    document = json.loads(run_cli(*command, "--json").stdout)
     assert set(document) == {"first_day", "last_day", "past_from", "queries_tested", "trends"}
 
 
@@ -210,8 +190,8 @@ def test_what_was_added_is_said(tmp_path: Path) -> None:
     write_log(tmp_path / "log.tsv", 200, 1)
     rows = len((tmp_path / "log.tsv").read_text().splitlines()) - 1
     prepare([tmp_path / "log.tsv"], tmp_path / "data", PrepareSettings(spelling=False))
-    arguments = ["update", str(tmp_path / "data"), str(tmp_path / "log.tsv")]
-    shown = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "more")])
+    out = tmp_path / "more"
+    shown = run_cli("update", tmp_path / "data", tmp_path / "log.tsv", "--out", out)
     assert f"{rows:,} rows added, 0 removed" in shown.stdout
     assert (tmp_path / "more" / "manifest.json").is_file()
 
@@ -223,14 +203,15 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_a_model_that_is_behind_is_named(data: Path, tmp_path: Path) -> None:
+def test_an_outdated_model_is_named(data: Path, tmp_path: Path) -> None:
     fit_model(Popularity, PreparedData(data)).save(tmp_path / "model")
     (session, *_) = PreparedData(data).sessions("background")
-    command = ["forget", str(data), "--user", session.user, "--pseudonyms"]
-    shown = CliRunner().invoke(app, [*command, "--model", str(tmp_path / "model")])
-    assert "1 of 1 users had rows" in shown.stdout
-    assert "made before 1 users were forgotten; make it again" in shown.stdout
-    again = CliRunner().invoke(app, [*command, "--model", str(tmp_path / "model"), "--json"])
+    model = tmp_path / "model"
+    command = "forget", data, "--user", session.user, "--pseudonyms", "--model", model
+    shown = run_cli(*command).stdout
+    assert "1 of 1 users had rows" in shown
+    assert "made before 1 users were forgotten; make it again" in shown
+    again = run_cli(*command, "--json", code=1)
     assert json.loads(again.stdout)["models_forgotten_since"] == {str(tmp_path / "model"): 1}
 
 
@@ -240,14 +221,13 @@ def test_an_approximate_removal_is_called_so(data: Path, tmp_path: Path) -> None
     notes = [{"date": "2026-11-16", "users": 2}, {"date": "2026-11-17", "users": 3}]
     model.data_entry = {**(model.data_entry or {}), "forgotten": notes, "approximately": 1}
     model.save(tmp_path / "model")
-    command = ["forget", str(data), "--user", "nobody", "--model", str(tmp_path / "model")]
-    assert "the removal of 3 users is approximate" in CliRunner().invoke(app, command).stdout
+    shown = run_cli("forget", data, "--user", "nobody", "--model", tmp_path / "model", code=1)
+    assert "the removal of 3 users is approximate" in shown.stdout
 
 
 def test_a_file_that_cannot_be_read_is_named(data: Path, tmp_path: Path) -> None:
-    arguments = ["forget", str(data), "--users-file", str(tmp_path / "none")]
     with pytest.raises(InputError, match="`users_file`"):
-        CliRunner().invoke(app, arguments, catch_exceptions=False)
+        run_cli("forget", data, "--users-file", tmp_path / "none")
 
 
 @pytest.fixture
@@ -277,30 +257,24 @@ def test_marks_and_blanks_of_a_list_are_not_part_of_the_names(
     people: Path, tmp_path: Path, listed: str
 ) -> None:
     (tmp_path / "users.txt").write_bytes(listed.encode())
-    arguments = ["forget", str(people), "--users-file", str(tmp_path / "users.txt")]
-    shown = CliRunner().invoke(app, arguments, catch_exceptions=False)
-    assert (shown.exit_code, "2 of 2 users had rows" in shown.stdout) == (0, True)
+    shown = run_cli("forget", people, "--users-file", tmp_path / "users.txt")
+    assert "2 of 2 users had rows" in shown.stdout
     assert {session.user for session in PreparedData(people).sessions("background")} == {
         str(pseudonym(user)) for user in ("cat", "dan")
     }
 
 
 def test_who_is_not_found_is_named_and_the_others_go(people: Path) -> None:
-    arguments = ["forget", str(people), "--user", "ann", "--user", "zoe", "--user", "bob "]
-    shown = CliRunner().invoke(app, arguments, catch_exceptions=False)
-    assert shown.exit_code == 1
+    command = "forget", people, "--user", "ann", "--user", "zoe", "--user", "bob "
+    shown = run_cli(*command, code=1)
     assert shown.stderr.splitlines() == ["not found: 'bob '", "not found: 'zoe'"]
     assert "1 of 3 users had rows" in shown.stdout
     assert len({session.user for session in PreparedData(people).sessions("background")}) == 3
-    again = CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False)
-    assert (again.exit_code, json.loads(again.stdout)["users_not_found"]) == (
-        1,
-        ["ann", "bob ", "zoe"],
-    )
+    again = run_cli(*command, "--json", code=1)
+    assert json.loads(again.stdout)["users_not_found"] == ["ann", "bob ", "zoe"]
 
 
 def test_a_list_in_utf_16_is_refused(people: Path, tmp_path: Path) -> None:
     (tmp_path / "users.txt").write_bytes("ann\n".encode("utf-16"))
-    arguments = ["forget", str(people), "--users-file", str(tmp_path / "users.txt")]
     with pytest.raises(InputError, match="`users_file`"):
-        CliRunner().invoke(app, arguments, catch_exceptions=False)
+        run_cli("forget", people, "--users-file", tmp_path / "users.txt")

@@ -10,13 +10,11 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from tests.conftest import make_untrained_hred
-from typer.testing import CliRunner
+from tests.conftest import make_untrained_hred, run_cli
 
 from nextquery import fit, prepare
 from nextquery.cli.entry import save_on_signals
 from nextquery.cli.fit import _summary
-from nextquery.cli.main import app
 from nextquery.errors import InputError
 from nextquery.model.hred import HRED
 from nextquery.text.vectors import read_word_vectors
@@ -26,10 +24,7 @@ ALONE = [(f"b{n}", [f"shoes {n}", f"boots {n}"]) for n in range(20)]
 
 
 def _fitted(data: Path, kind: str, out: Path, *more: str) -> Any:
-    words = ["fit", str(data), "--kind", kind, "--out", str(out), *more]
-    result = CliRunner().invoke(app, words)
-    assert result.exit_code == 0, result.output
-    return result
+    return run_cli("fit", data, "--kind", kind, "--out", out, *more)
 
 
 def test_a_nearly_empty_model_says_why(prepared: Any, tiny_log: Any, tmp_path: Path) -> None:
@@ -89,11 +84,9 @@ def test_the_summary_says_what_to_do_next() -> None:
 
 
 def test_an_unknown_config_and_an_unknown_key_are_refused(tmp_path: Path) -> None:
-    words = ["train", str(tmp_path), "--out", str(tmp_path / "model")]
-    failed = CliRunner().invoke(app, [*words, "--config", "enormous"])
-    assert "enormous" in str(failed.exception)
-    failed = CliRunner().invoke(app, [*words, "--set", "train.epoch=3"])
-    assert "epoch" in str(failed.exception)
+    for option, value in (("--config", "enormous"), ("--set", "train.epoch=3")):
+        with pytest.raises(InputError, match=value.split("=")[0]):
+            run_cli("train", tmp_path, "--out", tmp_path / "model", option, value)
     assert not (tmp_path / "model").exists()
 
 
@@ -108,9 +101,7 @@ def test_the_first_signal_is_a_request_and_the_usual_handling_comes_back() -> No
 
 
 def printed(*words: str | Path) -> str:
-    result = CliRunner().invoke(app, list(map(str, words)))
-    assert result.exit_code == 0, result.output
-    return result.stdout
+    return str(run_cli(*words).stdout)
 
 
 @pytest.fixture(scope="module")
@@ -131,25 +122,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = prepare(table, target / "data", spelling=False, min_users=1)
     make_untrained_hred(data, target / "hred")
     fit(data, "adjacency", target / "adjacency")
-    words: list[str | Path] = [
-        "blend",
-        target / "hred",
-        target / "adjacency",
-        "--data",
-        target / "data",
-    ]
+    words = "blend", target / "hred", target / "adjacency", "--data", target / "data"
     assert "has candidates: hred" in printed(*words, "--out", target / "blend", "--set", "cases=9")
     return target
 
 
 def test_weights_and_settings_are_printed(folder: Path) -> None:
-    words: list[str | Path] = [
-        "blend",
-        folder / "hred",
-        folder / "adjacency",
-        "--data",
-        folder / "data",
-    ]
+    words = "blend", folder / "hred", folder / "adjacency", "--data", folder / "data"
     result = json.loads(printed(*words, "--out", folder / "again", "--json"))
     assert list(result["weights"]) == ["no count model has candidates", "adjacency has candidates"]
     assert result["settings"]["specificity"] == 0.25
@@ -172,37 +151,22 @@ def test_every_command_that_asks_a_model_takes_it(folder: Path) -> None:
 
 
 def test_a_wrong_order_is_one_line(folder: Path) -> None:
-    words = ["blend", folder / "adjacency", folder / "hred", "--data", folder / "data"]
-    result = CliRunner().invoke(app, [*map(str, words), "--out", str(folder / "none")])
-    assert "adjacency: of kind 'adjacency'; a blend has a trained model first" in str(
-        result.exception
-    )
+    words = "blend", folder / "adjacency", folder / "hred", "--data", folder / "data"
+    with pytest.raises(InputError, match="'adjacency'; a blend has a trained model first"):
+        printed(*words, "--out", folder / "none")
 
 
 GLOVE = "paris 1 2 3 4\nrome 2 4 6 9\nunheard 0 0 0 1\n"
 SIZES = ("embedding_size=2", "query_size=4", "session_size=4")
 
 
-def run(*arguments: str) -> str:
-    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
-
-
 @pytest.fixture(scope="module")
 def prepared_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     target = tmp_path_factory.mktemp("vectors")
-    run("synth", str(target / "log.tsv"), "--sessions", "150")
+    printed("synth", str(target / "log.tsv"), "--sessions", "150")
     split = ("--split-at", "2006-05-01,2006-05-15,2006-05-23")
-    run(
-        "prepare",
-        str(target / "log.tsv"),
-        "--out",
-        str(target / "data"),
-        "--min-users",
-        "1",
-        *split,
-    )
+    out = "--out", target / "data"
+    printed("prepare", target / "log.tsv", *out, "--min-users", "1", *split)
     return str(target / "data")
 
 
@@ -211,7 +175,7 @@ def test_a_file_has_the_words_of_the_log(prepared_folder: str, tmp_path: Path) -
     out = tmp_path / "vectors.safetensors"
     source = ("--from", str(tmp_path / "glove.txt"))
     result = json.loads(
-        run("vectors", prepared_folder, *source, "--out", str(out), "--size", "2", "--json")
+        printed("vectors", prepared_folder, *source, "--out", str(out), "--size", "2", "--json")
     )
     words = (Path(prepared_folder) / "vocabulary.txt").read_text().splitlines()
     assert result == {"out": str(out), "words": len(words), "with_vector": 2, "size": 2}
@@ -225,7 +189,9 @@ def test_an_encoder_gives_every_word_a_vector(
     (tmp_path / "my_own_encoder.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     out = tmp_path / "vectors.safetensors"
-    said = run("vectors", prepared_folder, "--encoder", "my_own_encoder:encode", "--out", str(out))
+    said = printed(
+        "vectors", prepared_folder, "--encoder", "my_own_encoder:encode", "--out", str(out)
+    )
     assert "words (100%), 3 numbers each" in said
     assert "train.word_vectors" in said
 
@@ -237,13 +203,8 @@ def test_a_model_begins_with_the_file(prepared_folder: str, tmp_path: Path) -> N
     out = tmp_path / "model"
     keys = [*(f"model.{size}" for size in SIZES), "train.epochs=1", "train.rate=1e-9"]
     keys += ["model.tied=true", "model.dropout=0.0", f"train.word_vectors={tmp_path}/glove.txt"]
-    run(
-        "train",
-        prepared_folder,
-        "--out",
-        str(out),
-        *(part for key in keys for part in ("--set", key)),
-    )
+    settings = (part for key in keys for part in ("--set", key))
+    printed("train", prepared_folder, "--out", out, *settings)
     model = HRED.from_pretrained(out)
     assert model.word_vectors is not None
     result = read_word_vectors(tmp_path / "glove.txt", {"paris", "rome"}).reduced(2).vectors
@@ -270,9 +231,9 @@ def test_what_cannot_be_is_refused(
 ) -> None:
     out = str(tmp_path / "vectors.safetensors")
     with pytest.raises(InputError, match=message):
-        run("vectors", prepared_folder, "--out", out, *options)
+        printed("vectors", prepared_folder, "--out", out, *options)
     with pytest.raises(InputError, match=r"must end in \.safetensors"):
-        run("vectors", prepared_folder, "--out", str(tmp_path / "vectors.txt"), "--from", "x.txt")
+        printed("vectors", prepared_folder, "--out", tmp_path / "vectors.txt", "--from", "x.txt")
 
 
 def test_unfactored_models_have_no_vectors_to_begin_with(
@@ -280,4 +241,4 @@ def test_unfactored_models_have_no_vectors_to_begin_with(
 ) -> None:
     keys = ("--set", "model.factored=false", "--set", "train.word_vectors=x.txt")
     with pytest.raises(InputError, match="factored"):
-        run("train", prepared_folder, "--out", str(tmp_path / "model"), "--config", "tiny", *keys)
+        printed("train", prepared_folder, "--out", tmp_path / "model", "--config", "tiny", *keys)
