@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import run_cli
 from typer.testing import CliRunner
 
 from nextquery import HRED, load
@@ -157,9 +158,7 @@ def test_a_count_model_that_has_nothing_shows_related_queries(
 
 def test_without_fallback_nothing_is_shown_instead(served_models: dict[str, Path]) -> None:
     words = ["suggest", str(served_models["adjacency"]), "trail boots"]
-    shown = CliRunner().invoke(app, words)
-
-    assert shown.exit_code == 0
+    shown = run_cli(*words)
     assert shown.stdout == ""
     assert "--fallback shows related or frequent queries" in shown.stderr
 
@@ -223,10 +222,8 @@ def models(prepared: Any, tiny_log: Any, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_several_models_as_json(models: Path) -> None:
-    command = ["why", str(models / "popularity"), "red boots", "--context", "red shoes", "--json"]
-    command += ["--compare", f"adj={models / 'adjacency'}"]
-    result = CliRunner().invoke(app, command, catch_exceptions=False)
-    results = json.loads(result.stdout)
+    command = "why", models / "popularity", "red boots", "--context", "red shoes", "--json"
+    results = json.loads(run_cli(*command, "--compare", f"adj={models / 'adjacency'}").stdout)
     assert list(results) == ["model", "adj"]
     assert results["adj"]["model"] == "adjacency"
     assert results["adj"]["rank"] == 1
@@ -234,8 +231,7 @@ def test_several_models_as_json(models: Path) -> None:
 
 
 def test_in_words(models: Path) -> None:
-    command = ["why", str(models / "popularity"), "red zebra"]
-    shown = CliRunner().invoke(app, command, catch_exceptions=False).stdout
+    shown = run_cli("why", models / "popularity", "red zebra").stdout
     assert "cannot be suggested: refused by the guard: a word of fewer than K users" in shown
     assert "users who typed it: fewer than 3\n" in shown
     assert "words of fewer than 3 users: zebra" in shown
@@ -244,17 +240,15 @@ def test_in_words(models: Path) -> None:
 def test_in_words_where_every_user_counts(prepared: Any, tiny_log: Any, tmp_path: Path) -> None:
     data = prepared(tiny_log([("one", ["red shoes", "red boots"])], [], min_users=1))
     fit_model(count_model("popularity"), data).save(tmp_path / "m")
-    runner = CliRunner()
-    shown = runner.invoke(app, ["why", str(tmp_path / "m"), "red zebra"]).stdout
+    shown = run_cli("why", tmp_path / "m", "red zebra").stdout
     assert "users who typed it: none\n" in shown
     assert "words that nobody typed: zebra" in shown
     assert "1 user" not in shown
-    shown = runner.invoke(app, ["why", str(tmp_path / "m"), "red boots"]).stdout
+    shown = run_cli("why", tmp_path / "m", "red boots").stdout
     assert "users who typed it: at least 1, 1 time\n" in shown
 
 
 @pytest.mark.parametrize("compare", ["adj", "=x", "adj=", "model=x"])
 def test_a_model_to_compare_needs_a_name(models: Path, compare: str) -> None:
-    command = ["why", str(models / "popularity"), "red", "--compare", compare]
-    result = CliRunner().invoke(app, command)
-    assert isinstance(result.exception, InputError)
+    with pytest.raises(InputError):
+        run_cli("why", models / "popularity", "red", "--compare", compare)

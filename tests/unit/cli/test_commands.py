@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import typer.main
+from tests.conftest import run_cli
 from tests.simulated_visitors import START
 from typer.core import TyperGroup
 from typer.testing import CliRunner, Result
@@ -49,18 +50,15 @@ def arguments(prepared: Any, tiny_log: Any, tmp_path: Path) -> list[str]:
 
 
 def test_it_prints_json(arguments: list[str]) -> None:
-    ended = CliRunner().invoke(app, [*arguments, "--json"])
-    assert ended.exit_code == 0, ended.output
-    result = json.loads(ended.stdout)
+    result = json.loads(run_cli(*arguments, "--json").stdout)
     assert {item["kind"] for item in result["poisoning"]} == {"adjacency"}
     assert result["poisoning"][0]["needed"] == 3
 
 
 def test_it_prints_a_page(arguments: list[str]) -> None:
-    ended = CliRunner().invoke(app, arguments)
-    assert ended.exit_code == 0, ended.output
-    assert "1. Does the model give away what few people typed?" in ended.stdout
-    assert "No blocklist was given" in ended.stdout
+    page = run_cli(*arguments).stdout
+    assert "1. Does the model give away what few people typed?" in page
+    assert "No blocklist was given" in page
 
 
 def test_a_folder_without_a_name_is_called_by_its_kind(served_models: dict[str, Path]) -> None:
@@ -124,10 +122,8 @@ def test_systems_of_ones_own_are_imported_by_name(
 
 def test_suggestions_are_written(served_models: dict[str, Path], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    arguments = ["export", str(served_models["adjacency"]), "--to", "json", "--out", str(out)]
-    done = CliRunner().invoke(app, [*arguments, "--queries", "3", "--next-queries", "2", "--json"])
-    assert done.exit_code == 0, done.output
-    facts = json.loads(done.stdout)
+    command = "export", served_models["adjacency"], "--to", "json", "--out", out, "--json"
+    facts = json.loads(run_cli(*command, "--queries", "3", "--next-queries", "2").stdout)
     assert (facts["out"], facts["target"], facts["queries"]) == (str(out), "json", 3)
     assert facts["next_queries"] <= 6
     assert (out / "manifest.json").is_file()
@@ -136,10 +132,8 @@ def test_suggestions_are_written(served_models: dict[str, Path], tmp_path: Path)
 def test_an_unknown_engine_is_answered_with_the_list(
     served_models: dict[str, Path], tmp_path: Path
 ) -> None:
-    arguments = ["export", str(served_models["adjacency"]), "--to", "solar", "--out"]
-    failed = CliRunner().invoke(app, [*arguments, str(tmp_path / "out")])
-    assert failed.exit_code != 0
-    assert "typesense" in str(failed.exception)
+    with pytest.raises(InputError, match="typesense"):
+        run_cli("export", served_models["adjacency"], "--to", "solar", "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
