@@ -52,15 +52,20 @@ from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.qvmm import QVMM
 
 
-def part(cases: int, seed: int) -> RankedPart:
-    """Ten candidates each; one feature says a little of which is right."""
-    generator = np.random.default_rng(seed)
-    made = CaseSet(
-        tuple(
-            RankingCase(number, ("a",), "a", ("q",) * 10, int(generator.integers(10)), 2)
-            for number in range(cases)
-        )
+def draw_cases(count: int, generator: np.random.Generator) -> CaseSet:
+    """Ten candidates each, one of which is right."""
+    texts = tuple(f"q{number}" for number in range(10))
+    drawn = (
+        RankingCase(number, ("a",), "a", texts, int(generator.integers(10)), 2)
+        for number in range(count)
     )
+    return CaseSet(tuple(drawn))
+
+
+def part(cases: int, seed: int) -> RankedPart:
+    """One feature says a little of which candidate is right."""
+    generator = np.random.default_rng(seed)
+    made = draw_cases(cases, generator)
     values = generator.normal(size=(made.rows, len(BASELINE_FEATURES)))
     values[made.targets, 0] += 1.0
     return RankedPart(made, FeatureTable(tuple(BASELINE_FEATURES), values))
@@ -161,12 +166,7 @@ def test_a_process_answers_an_error_unless_its_asker_is_gone(
 def part_with_lift(cases: int, seed: int) -> RankedPart:
     """Only the lift of the model's score says which of ten candidates is right."""
     generator = np.random.default_rng(seed)
-    texts = tuple(f"q{number}" for number in range(10))
-    made = [
-        RankingCase(number, ("a",), "a", texts, int(generator.integers(10)), 2)
-        for number in range(cases)
-    ]
-    case_set = CaseSet(tuple(made))
+    case_set = draw_cases(cases, generator)
     names = (*BASELINE_FEATURES, *(f"hred:{form}" for form in FORMS), "other:sum")
     values = generator.normal(size=(case_set.rows, len(names)))
     values[case_set.targets, names.index("hred:lift")] += 3.0
