@@ -5,7 +5,9 @@ import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import date
+from functools import cache
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 from pydantic import ValidationError
 
 from nextquery.errors import ArtifactError, InputError
+from nextquery.logs.data_folder import PreparedData
 from nextquery.records import Suggestion
 from nextquery.settings import descriptions
 from nextquery.suggesters import count_suggester
@@ -38,6 +41,18 @@ def _log(tiny_log: Any, **changes: Any) -> Any:
     sessions = [(f"user{n % 9}", rng.sample(queries, rng.randint(2, 5))) for n in range(80)]
     clicks = [(user, typed[-1], f"https://example/{typed[-1][:6]}") for user, typed in sessions]
     return tiny_log(sessions, clicks, min_users=2, days=[n // 8 for n in range(80)], **changes)
+
+
+@pytest.fixture(scope="module")
+def data(prepared: Any, tiny_log: Any) -> PreparedData:
+    result: PreparedData = prepared(_log(tiny_log))
+    return result
+
+
+@pytest.fixture(scope="module")
+def fitted(data: PreparedData) -> Callable[[str], CountSuggester[Any]]:
+    """The model of a kind with its default settings."""
+    return cache(lambda kind: fit_model(count_model(kind), data))
 
 
 SETTINGS = {"popularity": {"half_life_days": 3}, "qvmm": {"depth": 2}, "cacb": {"depth": 2}}
@@ -63,25 +78,21 @@ def _files(
 @pytest.mark.parametrize("kind", COUNT_MODELS)
 @pytest.mark.parametrize("changes", [{"parts": 3}, {"reverse": True}], ids=["parts", "reversed"])
 def test_parts_and_order_do_not_matter(
-    kind: str, changes: dict[str, Any], prepared: Any, tiny_log: Any, tmp_path: Path
+    kind: str, changes: dict[str, Any], data: Any, prepared: Any, tiny_log: Any, tmp_path: Path
 ) -> None:
-    one = _files(kind, prepared(_log(tiny_log)), tmp_path / "one")
+    one = _files(kind, data, tmp_path / "one")
     other = _files(kind, prepared(_log(tiny_log, **changes)), tmp_path / "other")
     assert one == other
 
 
 @pytest.mark.parametrize("kind", COUNT_MODELS)
-def test_duckdb_makes_the_same_model(
-    kind: str, prepared: Any, tiny_log: Any, tmp_path: Path
-) -> None:
-    data = prepared(_log(tiny_log))
+def test_duckdb_makes_the_same_model(kind: str, data: PreparedData, tmp_path: Path) -> None:
     assert _files(kind, data, tmp_path / "one") == _files(kind, data, tmp_path / "other", "duckdb")
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java")
-def test_spark_makes_the_same_model(prepared: Any, tiny_log: Any, tmp_path: Path) -> None:
-    data = prepared(_log(tiny_log))
+def test_spark_makes_the_same_model(data: PreparedData, tmp_path: Path) -> None:
     one = _files("cacb", data, tmp_path / "one", depth=1)
     assert one == _files("cacb", data, tmp_path / "other", "spark", depth=1)
 
@@ -108,10 +119,9 @@ def test_only_queries_of_enough_users_are_suggested(
     "context", [[], ["paris"], ["rome map", "oslo"], ["paris hotels cheap"], ["zyzzyva"]]
 )
 def test_probabilities_sum_to_at_most_one(
-    kind: str, context: list[str], prepared: Any, tiny_log: Any
+    kind: str, context: list[str], fitted: Callable[[str], CountSuggester[Any]], tiny_log: Any
 ) -> None:
-    log = _log(tiny_log)
-    model = fit_model(count_model(kind), prepared(log))
+    model, log = fitted(kind), _log(tiny_log)
     known = sorted({query for _, queries in log.sessions for query in queries})
     # Every text of one word (the unknown word stands for all others) and some of two.
     rest = [*WORDS, "zyzzyva", *(f"{word} {topic}" for word in WORDS for topic in TOPICS)]
@@ -127,10 +137,8 @@ def test_a_log_without_known_queries_is_refused(kind: str, prepared: Any, tiny_l
 
 
 @pytest.mark.parametrize("kind", COUNT_MODELS)
-def test_no_file_of_a_model_can_carry_code(
-    kind: str, prepared: Any, tiny_log: Any, tmp_path: Path
-) -> None:
-    names = _files(kind, prepared(_log(tiny_log)), tmp_path / "model")
+def test_no_file_of_a_model_can_carry_code(kind: str, data: PreparedData, tmp_path: Path) -> None:
+    names = _files(kind, data, tmp_path / "model")
     assert {Path(name).suffix for name in names} <= {".npy", ".trie"}
     for name in names:
         if name.endswith(".npy"):
@@ -138,10 +146,8 @@ def test_no_file_of_a_model_can_carry_code(
 
 
 @pytest.mark.parametrize("kind", COUNT_MODELS)
-def test_a_truncated_file_is_a_clear_error(
-    kind: str, prepared: Any, tiny_log: Any, tmp_path: Path
-) -> None:
-    names = _files(kind, prepared(_log(tiny_log)), tmp_path / "model")
+def test_a_truncated_file_is_a_clear_error(kind: str, data: PreparedData, tmp_path: Path) -> None:
+    names = _files(kind, data, tmp_path / "model")
     for name in names:
         file = tmp_path / "model" / name
         whole = file.read_bytes()
@@ -154,9 +160,9 @@ def test_a_truncated_file_is_a_clear_error(
 
 @pytest.mark.parametrize("kind", COUNT_MODELS)
 def test_specificity_ranks_by_what_the_session_adds(
-    kind: str, prepared: Any, tiny_log: Any
+    kind: str, fitted: Callable[[str], CountSuggester[Any]]
 ) -> None:
-    model = fit_model(count_model(kind), prepared(_log(tiny_log)))
+    model = fitted(kind)
     for context in (["paris"], ["rome map", "oslo"], []):
         result = model.suggest(context, 6, specificity=0.5)
         assert [item.score for item in result] == sorted((i.score for i in result), reverse=True)
