@@ -1,11 +1,11 @@
 """Damaged and hostile folders, each opened and asked in a process of its own.
 
-    python -m tests.reliability.damaged_folders FOLDER MODE TRIALS SEED [UNTIL_ONE]
+    python -m tests.reliability.damaged_folders FOLDER TRIALS SEED [CONTROL]
 
-MODE is `damaged` (files altered without the manifest), `hostile` (altered, with a manifest
-that fits) or either with `-unchecked` (the control: nothing is checked). With UNTIL_ONE = 1 the
-first that is neither refused nor answered ends the trials: enough for a control. Prints how often
-each outcome came: refused, same, other, error, crash, hang.
+Tries TRIALS folders with files altered without the manifest (`damaged`), then as many altered with
+a manifest that fits (`hostile`). Then the control: nothing is checked, and the first of CONTROL
+folders of each kind that is neither refused nor answered ends the trials. Prints how often each
+outcome came: refused, same, other, error, crash, hang.
 """
 
 import importlib
@@ -27,6 +27,7 @@ SECONDS_UNCHECKED = 5
 """On a busy machine a child may have to wait; in the control some wait for ever."""
 REFUSED, SAME, OTHER, ERROR = 10, 11, 12, 13
 OUTCOMES = {REFUSED: "refused", SAME: "same", OTHER: "other", ERROR: "error"}
+BROKEN = ("error", "crash", "hang")
 
 
 def flip(file: Path, draw: random.Random) -> None:
@@ -92,31 +93,41 @@ DAMAGED: tuple[Damage, ...] = (flip, scatter, overwrite, cut, append, replace, d
 HOSTILE: tuple[Damage, ...] = (flip, flip, scatter, overwrite, cut, append, replace)
 
 
-def main(folder: Path, mode: str, trials: int, seed: int, until_one: bool) -> Counter[str]:
-    """Try `trials` folders; the models lie below `folder`."""
+def main(folder: Path, trials: int, seed: int, control: int) -> dict[str, Counter[str]]:
+    """Try damaged and hostile copies of the models below `folder`, then without checks."""
     draw = random.Random(seed)
     models = sorted(path for path in folder.iterdir() if _kind(path) not in ("", "study"))
     _import_everything()
     expected = {model: _answers(model) for model in models}
-    if mode.endswith("-unchecked"):
-        _check_nothing()
-    hostile = mode.startswith("hostile")
-    outcomes: Counter[str] = Counter()
-    for _ in range(trials):
-        model = draw.choice(models)
-        with tempfile.TemporaryDirectory() as scratch:
-            copy = Path(shutil.copytree(model, Path(scratch) / "model"))
-            name = _damage(copy, draw, HOSTILE if hostile else DAMAGED)
-            if hostile:
-                _fit_manifest(copy)
-            limit = SECONDS_UNCHECKED if mode.endswith("-unchecked") else SECONDS
-            outcome = _outcome(copy, expected[model], limit)
-            outcomes[outcome] += 1
-            if until_one and outcome in ("error", "crash", "hang"):
-                break
-            if outcome in ("error", "crash", "hang", "other") and not mode.endswith("-unchecked"):
-                print(f"{model.name}/{name}: {outcome}", file=sys.stderr)
+    outcomes = {name: Counter[str]() for name in ("damaged", "hostile")}
+    for name, counts in outcomes.items():
+        for _ in range(trials):
+            model = draw.choice(models)
+            outcome, damage = _try(model, name == "hostile", draw, expected[model], SECONDS)
+            counts[outcome] += 1
+            if outcome in (*BROKEN, "other"):
+                print(f"{model.name}/{damage}: {outcome}", file=sys.stderr)
+    _check_nothing()
+    for name in ("damaged", "hostile"):
+        counts = outcomes[f"{name}-unchecked"] = Counter()
+        while sum(counts.values()) < control and not counts.keys() & set(BROKEN):
+            model = draw.choice(models)
+            limit = SECONDS_UNCHECKED
+            outcome, _ = _try(model, name == "hostile", draw, expected[model], limit)
+            counts[outcome] += 1
     return outcomes
+
+
+def _try(
+    model: Path, hostile: bool, draw: random.Random, expected: str, limit: int
+) -> tuple[str, str]:
+    """The outcome of one altered copy of a model, and what was altered."""
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(shutil.copytree(model, Path(scratch) / "model"))
+        damage = _damage(copy, draw, HOSTILE if hostile else DAMAGED)
+        if hostile:
+            _fit_manifest(copy)
+        return _outcome(copy, expected, limit), damage
 
 
 def _kind(folder: Path) -> str:
@@ -202,5 +213,4 @@ def _asked(folder: Path, expected: str) -> int:
 
 if __name__ == "__main__":
     words = [*sys.argv[1:], "0"]
-    counted = main(Path(words[0]), words[1], int(words[2]), int(words[3]), words[4] == "1")
-    print(json.dumps(counted))
+    print(json.dumps(main(Path(words[0]), *map(int, words[1:4]))))
