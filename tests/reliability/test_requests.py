@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
@@ -62,6 +63,7 @@ def test_no_request_is_refused_during_a_reload_and_a_stop_refuses_some(
         while not done.is_set():
             body = {"query": f"paris {number} {len(statuses)}"}
             statuses.append(service.post("/v1/suggest", body, **{"X-API-Key": KEY}).status_code)
+            time.sleep(0.02)  # leaves the cores to the reload
         return statuses
 
     with ThreadPoolExecutor(2) as clients:
