@@ -8,6 +8,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 import contextlib
+import fcntl
 import json
 import random
 import shutil
@@ -20,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -181,7 +182,7 @@ def _counted(rows: pl.DataFrame, *keys: str) -> pl.DataFrame:
     return rows.group_by(keys).agg(pl.len().alias("count"), users=pl.col("user").n_unique())
 
 
-def run_cli(*words: str | Path, code: int = 0) -> Any:
+def run_cli(*words: object, code: int = 0) -> Any:
     """The result of a command in this process, which must end with the exit code."""
     from typer.testing import CliRunner
 
@@ -190,6 +191,11 @@ def run_cli(*words: str | Path, code: int = 0) -> Any:
     result = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)
     assert result.exit_code == code, result.output
     return result
+
+
+def run_command(*words: object) -> str:
+    """What a command that must succeed prints."""
+    return str(run_cli(*words).stdout)
 
 
 # A service as users run it: a process of its own, spoken to over HTTP.
@@ -307,18 +313,34 @@ def served_models(prepared: DataMaker, tmp_path_factory: pytest.TempPathFactory)
     return {path.name: path for path in folder.iterdir()}
 
 
-@pytest.fixture(scope="session")
-def language_models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Folders of trained models by language (`tests/languages.py`), made when first asked for."""
-    from tests.languages import make_models
+FolderMaker = Callable[[str, Callable[[Path], object]], Path]
 
-    @cache
-    def make(name: str) -> Path:
-        folder = tmp_path_factory.mktemp(name)
-        make_models(name, folder)
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> FolderMaker:
+    """Folders that all processes of a test run share, made by the first that asks for one."""
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent
+
+    def make(name: str, write: Callable[[Path], object]) -> Path:
+        folder = root / f"shared-{name}"
+        with folder.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not folder.exists():
+                folder.mkdir()
+                write(folder)
         return folder
 
     return make
+
+
+@pytest.fixture(scope="session")
+def language_models(made_once: FolderMaker) -> Callable[[str], Path]:
+    """Folders of trained models by language (`tests/languages.py`), made when first asked for."""
+    from tests.languages import make_models
+
+    return lambda name: made_once(name, partial(make_models, name))
 
 
 def make_untrained_hred(

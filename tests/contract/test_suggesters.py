@@ -16,12 +16,11 @@ import numpy as np
 import pytest
 import torch
 from starlette.testclient import TestClient
+from tests.conftest import run_command
 from tests.unit.feedback.made_up import publish_shortest_first
-from typer.testing import CliRunner
 
 from nextquery import load
 from nextquery.artifacts import publish
-from nextquery.cli.main import app
 from nextquery.errors import InputError
 from nextquery.guard.tables import write_tables
 from nextquery.logs.data_folder import PreparedData
@@ -327,12 +326,11 @@ def test_the_command_and_the_service_give_the_same_list(
         **{name: CONTEXTS[name][-50:] for name in ("empty", "several", "unicode", "long")},
         "known": ["paris", "paris hotels"],
     }.items():
-        command = CliRunner().invoke(app, ["suggest", str(folder), *context, "--json", *words])
-        assert command.exit_code == 0, command.output
+        command = run_command("suggest", folder, *context, "--json", *words)
         body = {"context": context[:-1], "query": context[-1] if context else "", **options}
         answer = service.post("/v1/suggest", json=body)
         assert answer.status_code == 200, answer.text
-        printed, served = json.loads(command.stdout)["suggestions"], answer.json()["suggestions"]
+        printed, served = json.loads(command)["suggestions"], answer.json()["suggestions"]
         assert [item["text"] for item in printed] == [item["text"] for item in served], name
         assert [item["source"] for item in printed] == [item["source"] for item in served], name
         scores = [item["score"] for item in served]

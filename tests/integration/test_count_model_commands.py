@@ -5,19 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from tests.conftest import run_command as run
 
-from nextquery.cli.main import app
 from nextquery.errors import ArtifactError, ConfigError, InputError
 from nextquery.suggesters.loading import COUNT_MODELS
 
 SESSIONS = [("ann", ["paris", "paris hotels"]), ("bob", ["paris", "rome"])]
-
-
-def run(*arguments: str | Path) -> str:
-    result = CliRunner().invoke(app, [str(word) for word in arguments], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 @pytest.fixture(scope="module")

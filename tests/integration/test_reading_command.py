@@ -6,19 +6,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from tests.conftest import run_command
 
-from nextquery.cli.main import app
 from nextquery.errors import LogError
 
 EMPTY = "u0\t970916105432\t\n"
 
 
 def prepare(log: Path, out: Path, *options: str) -> str:
-    arguments = ["prepare", str(log), "--out", str(out), "--min-users", "1", *options]
-    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.stdout
+    return run_command("prepare", log, "--out", out, "--min-users", "1", *options)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.conftest import run_command
 from typer.testing import CliRunner
 
 from nextquery.cli.main import app
@@ -292,14 +293,13 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
 def test_the_commands_say_what_became_of_the_folder(tmp_path: Path) -> None:
     lines = _made_up(tmp_path)
     log = _write(tmp_path / "log.tsv", lines)
-    data = str(tmp_path / "data")
-    prepare([log], tmp_path / "data", _settings())
+    data = tmp_path / "data"
+    prepare([log], data, _settings())
     listed = _write(tmp_path / "users", [f"{_users(lines)[4]}\n", "\n", "nobody\n"])
-    shown = CliRunner().invoke(app, ["forget", data, "--users-file", str(listed)])
+    shown = CliRunner().invoke(app, ["forget", str(data), "--users-file", str(listed)])
     assert "1 of 2 users had rows" in shown.stdout
     assert "1 rejected rows with an excerpt name nobody" in shown.stdout
-    shown = CliRunner().invoke(app, ["update", data, str(log), "--keep-days", "30", "--json"])
-    document = json.loads(shown.stdout)
+    document = json.loads(run_command("update", data, log, "--keep-days", "30", "--json"))
     assert document["rows_added"] == len(lines) - 1
     assert [sorted(note) for note in document["revisions"]] == [
         ["date", "forgotten_users"],

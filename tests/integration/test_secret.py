@@ -9,10 +9,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from tests.conftest import run_command
 
 from nextquery import load
-from nextquery.cli.main import app
 from nextquery.guard.guard import Reason
 from nextquery.inference.settings import DecodeConfig
 from nextquery.suggesters.neural import HREDSuggester
@@ -65,8 +64,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         " --set model.query_size=32 --set model.session_size=32 --set train.validation_sessions=50",
     )
     for command in commands:
-        result = CliRunner().invoke(app, command.split(), catch_exceptions=False)
-        assert result.exit_code == 0, result.output
+        run_command(*command.split())
     return folder / "model"
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from tests.conftest import run_command as run
 
 from nextquery.artifacts import write_manifest
-from nextquery.cli.main import app
 from nextquery.errors import InputError
 from nextquery.study.pool import USEFUL, JudgementStore, read_pool
 
@@ -18,12 +17,6 @@ SESSIONS = [
     ("bob", ["paris", "rome"]),
     ("eve", ["rome", "oslo"]),
 ]
-
-
-def run(*arguments: str | Path) -> str:
-    result = CliRunner().invoke(app, [str(word) for word in arguments], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +65,5 @@ def test_from_a_file_of_topics_to_a_report(data: Path, models: list[str], tmp_pa
     [(["--model", "ADJ"], "NAME=FOLDER"), (["--model", "A=x", "--model", "A=y"], "is taken")],
 )
 def test_a_wrong_model_is_named(data: Path, tmp_path: Path, model: list[str], problem: str) -> None:
-    words = ["study", "create", "--data", str(data), *model, "--out", str(tmp_path / "study")]
     with pytest.raises(InputError, match=problem):
-        CliRunner().invoke(app, words, catch_exceptions=False)
+        run("study", "create", "--data", data, *model, "--out", tmp_path / "study")

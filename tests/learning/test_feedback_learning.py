@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.conftest import run_command
 from tests.simulated_visitors import SimulatedService, simulate
 from tests.unit.feedback.made_up import VISITORS, acceptance, attraction, chance_sessions, lister
-from typer.testing import CliRunner
 
 from nextquery import load
 from nextquery.artifacts import MANIFEST, sha256
-from nextquery.cli.feedback import feedback
 from nextquery.service.feedback import FeedbackLog
 from nextquery.suggesters.adjacency import Adjacency
 from nextquery.suggesters.fit import fit_model
@@ -28,10 +27,7 @@ IN_TRIAL = 1500
 
 
 def call(*arguments: str | Path) -> Any:
-    words = [*map(str, arguments), "--json"]
-    ended = CliRunner().invoke(feedback, words, catch_exceptions=False)
-    assert ended.exit_code == 0, ended.output
-    return json.loads(ended.output)
+    return json.loads(run_command("feedback", *arguments, "--json"))
 
 
 @pytest.fixture

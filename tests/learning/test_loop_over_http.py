@@ -14,13 +14,11 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from tests.conftest import RunningService, ServiceStarter
+from tests.conftest import RunningService, ServiceStarter, run_command
 from tests.simulated_visitors import Session
 from tests.unit.feedback.made_up import CANDIDATES, QUERIES, VISITORS, chance_sessions
-from typer.testing import CliRunner
 
 from nextquery import load
-from nextquery.cli.main import app
 from nextquery.service.keys import new_key
 from nextquery.suggesters.adjacency import Adjacency
 from nextquery.suggesters.fit import fit_model
@@ -41,9 +39,7 @@ PEOPLE = replace(VISITORS, attraction=attraction)
 
 
 def call(*arguments: str | Path) -> Any:
-    ended = CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
-    assert ended.exit_code == 0, ended.output
-    return json.loads(ended.stdout)
+    return json.loads(run_command(*arguments, "--json"))
 
 
 def visit(service: RunningService, number: int, first: int) -> tuple[int, int]:
@@ -112,11 +108,11 @@ def test_lists_feedback_report_trial_reranker_nightly_job_and_forgetting(
     assert service.stop() == 0
     days_ago(folder, 2)
 
-    report = call("feedback", "report", folder, "--out", tmp_path / "report", "--json")
+    report = call("feedback", "report", folder, "--out", tmp_path / "report")
     assert report["lists"]["shown"] == shown - 2
     assert abs(report["lists"]["taken"] - taken) <= 2
     new = tmp_path / "reranked"
-    ordered = ("--base", first, "--name", "A", "--out", new, "--min-taken", "100", "--json")
+    ordered = ("--base", first, "--name", "A", "--out", new, "--min-taken", "100")
     assert call("feedback", "rerank", folder, *ordered)["gain"]["low"] > 0
 
     trial = ("--compare", f"R={new}", "--split", "A:50,R:50", "--feedback", folder)
@@ -124,11 +120,11 @@ def test_lists_feedback_report_trial_reranker_nightly_job_and_forgetting(
     visit(service, IN_TRIAL, LEARNT_FROM)
     assert service.stop() == 0
     days_ago(folder, 1)
-    [_, compared] = call("feedback", "compare", folder, "--json")["trials"]
+    [_, compared] = call("feedback", "compare", folder)["trials"]
     assert (compared["kind"], compared["winner"]) == ("split", "R")
     shares = [arm["taken"] / arm["shown"] for arm in (compared["first"], compared["second"])]
     assert shares[1] > 1.2 * shares[0]
-    assert call("feedback", "guard", folder, "--model", new, "--json")["enabled"]
+    assert call("feedback", "guard", folder, "--model", new)["enabled"]
     _nightly_job(start_service, folder, tmp_path)
 
 
@@ -139,19 +135,19 @@ def _nightly_job(start_service: ServiceStarter, folder: Path, tmp_path: Path) ->
         for days in (2, 1)
     )
     data, model = tmp_path / "data", tmp_path / "nightly"
-    common = ("--format", "ubi", "--no-spelling", "--min-users", "2", "--json")
+    common = ("--format", "ubi", "--no-spelling", "--min-users", "2")
     logs = [file for file in two_days if "lists" not in file.name]
     call("prepare", *logs, "--out", data, *common)
-    call("fit", data, "--kind", "adjacency", "--out", model, "--json")
+    call("fit", data, "--kind", "adjacency", "--out", model)
     key = new_key("night")
     service = start_service(model, NEXTQUERY_ADMIN_KEYS=key.line)
     before = service.get("/v1/models").json()["models"][0]["version"]
-    call("update", data, *[file for file in yesterday if "lists" not in file.name], "--json")
-    call("fit", data, "--kind", "adjacency", "--out", model, "--json")
+    call("update", data, *[file for file in yesterday if "lists" not in file.name])
+    call("fit", data, "--kind", "adjacency", "--out", model)
     answer = service.post("/admin/reload", None, **{"X-Admin-Key": key.key})
     assert answer.status_code < 300, answer.text
     service.wait_until(lambda: service.get("/v1/models").json()["models"][0]["version"] != before)
     known = len(load(model).background.counts)  # type: ignore[attr-defined]
     assert known == QUERIES, "every query was typed by two visitors"
-    forgotten = call("forget", data, "--user", "visitor-9", "--model", model, "--json")
+    forgotten = call("forget", data, "--user", "visitor-9", "--model", model)
     assert (forgotten["users_removed"], forgotten["models_forgotten_since"][str(model)]) == (1, 1)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import FolderMaker
 
 from .command_calls import make_files
 
@@ -15,11 +16,9 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def files(made_once: FolderMaker) -> Path:
     """A sound model of each kind, a log, a study, feedback."""
-    folder = tmp_path_factory.mktemp("reliability")
-    make_files(folder)
-    return folder
+    return made_once("reliability", make_files)
 
 
 ScriptRunner = Callable[..., dict[str, Any]]
