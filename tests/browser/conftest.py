@@ -12,6 +12,8 @@ from tests.conftest import RunningService, service_starter
 from nextquery.guard.guard import Guard
 from nextquery.suggesters.returning import FEATURES, Regression, Returning, ReturningSettings
 
+from .widget_page import Shop
+
 CHROMIUM = shutil.which("chromium")
 
 
@@ -29,27 +31,16 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="package")
-def shop_service(
+def service(
     browser: Any, served_models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningService]:
-    """A service for the widget that takes feedback and finds every earlier query likely."""
+    """The service that pages are from: it takes feedback and finds every earlier query likely."""
     folder = tmp_path_factory.mktemp("shop")
     weights = np.zeros(len(FEATURES) + 1)
     Returning(Regression(weights), 0.4, ReturningSettings(), Guard()).save(folder / "returning")
     options = ("--returning", folder / "returning", "--feedback", folder / "feedback")
     with service_starter() as start:
         yield start(served_models["adjacency"], *options, "--budget-ms", "20000")
-
-
-@pytest.fixture(scope="module")
-def service(browser: Any, start_service: Any, served_models: dict[str, Path]) -> Any:
-    """The service that a module's pages are from; for the demonstration page three models."""
-    return start_service(
-        served_models["hred"],
-        *("--compare", f"adj={served_models['adjacency']}"),
-        *("--compare", f"pop={served_models['popularity']}"),
-        *("--budget-ms", "20000", "--queue-size", "100"),
-    )
 
 
 @pytest.fixture
@@ -72,3 +63,9 @@ def page(browser: Any, service: Any) -> Iterator[Any]:
     yield opened
     context.close()
     assert complaints == []
+
+
+@pytest.fixture
+def shop(page: Any, service: Any) -> Shop:
+    """Errors, refusals by the policy and requests to elsewhere fail the test (see `page`)."""
+    return Shop(page, service.url)

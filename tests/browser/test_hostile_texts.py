@@ -11,11 +11,6 @@ from .hostile_texts import hostile_texts
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def service(shop_service: Any) -> Any:
-    return shop_service
-
-
 def answers(texts: list[str]) -> dict[str, Any]:
     """What a service would say if its models said such things."""
     items = [{"text": text, "score": -float(n), "source": text} for n, text in enumerate(texts)]

@@ -1,12 +1,24 @@
 """The demonstration page in a real browser."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def service(browser: Any, start_service: Any, served_models: dict[str, Path]) -> Any:
+    """Three models, so that they can be compared."""
+    return start_service(
+        served_models["hred"],
+        *("--compare", f"adj={served_models['adjacency']}"),
+        *("--compare", f"pop={served_models['popularity']}"),
+        *("--budget-ms", "20000", "--queue-size", "100"),
+    )
 
 
 def open_page(page: Any, service: Any) -> None:

@@ -13,19 +13,6 @@ pytestmark = pytest.mark.slow
 FOREIGN = "script,img,svg,iframe,a,style,form,object,video,x,math,template"
 
 
-@pytest.fixture(scope="module")
-def service(shop_service: Any) -> Any:
-    return shop_service
-
-
-@pytest.fixture
-def shop(page: Any, service: Any) -> Shop:
-    """Errors, refusals by the policy and requests to elsewhere fail the test (see `page`)."""
-    asked: list[Any] = []
-    page.on("request", lambda request: asked.append(request))
-    return Shop(page, service.url, asked)
-
-
 def test_completions_and_suggestions_by_keyboard(shop: Shop) -> None:
     shop.open()
     shop.type("red")

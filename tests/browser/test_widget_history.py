@@ -2,7 +2,6 @@
 
 import json
 import time
-from typing import Any
 
 import pytest
 from playwright.sync_api import expect
@@ -14,18 +13,6 @@ pytestmark = pytest.mark.slow
 WITH_HISTORY = BOX.replace("<nextquery-box ", "<nextquery-box history ")
 OWN = "nextquery-box [data-own]"
 KEPT = "JSON.parse(localStorage.getItem('nextquery-history'))"
-
-
-@pytest.fixture(scope="module")
-def service(shop_service: Any) -> Any:
-    return shop_service
-
-
-@pytest.fixture
-def shop(page: Any, service: Any) -> Shop:
-    asked: list[Any] = []
-    page.on("request", lambda request: asked.append(request))
-    return Shop(page, service.url, asked)
 
 
 def search(shop: Shop, query: str) -> None:

@@ -102,11 +102,6 @@ window.ready = true;
 ITEMS = ".aa-Item"
 
 
-@pytest.fixture(scope="module")
-def service(shop_service: Any) -> Any:
-    return shop_service
-
-
 @pytest.fixture
 def algolia(page: Any, service: Any, installed: Path) -> Any:
     """A page with Algolia's autocomplete as npm delivers it, and the plugin."""

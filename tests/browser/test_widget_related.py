@@ -38,13 +38,6 @@ def service(browser: Any, folder: Path, prepared: Any, tiny_log: Any, start_serv
     return start_service(folder / "model", "--feedback", folder / "feedback")
 
 
-@pytest.fixture
-def shop(page: Any, service: Any) -> Shop:
-    asked: list[Any] = []
-    page.on("request", lambda request: asked.append(request))
-    return Shop(page, service.url, asked)
-
-
 def _set(shop: Shop, selector: str, **attributes: str) -> None:
     script = "([selector, all]) => { for (const name in all) document.querySelector(selector)"
     names = {name.replace("_", "-"): value for name, value in attributes.items()}

@@ -11,11 +11,6 @@ from .widget_page import BOX, OPTIONS, Shop
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def service(shop_service: Any) -> Any:
-    return shop_service
-
-
 @pytest.fixture
 def shop(browser: Any, service: Any) -> Iterator[Shop]:
     """On a phone; failing requests are logged by the browser, so only script errors count."""
@@ -23,9 +18,7 @@ def shop(browser: Any, service: Any) -> Iterator[Shop]:
     page = context.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
-    asked: list[Any] = []
-    page.on("request", lambda request: asked.append(request))
-    yield Shop(page, service.url, asked)
+    yield Shop(page, service.url)
     context.close()
     assert errors == []
 
@@ -173,7 +166,7 @@ def test_a_visit_ends_as_on_the_server_and_stays_in_its_tab(shop: Shop) -> None:
     shop.page.clock.fast_forward("29:00")
     assert shop.page.evaluate(script) == [first, ["red shoes"]]
     other = shop.page.context.new_page()
-    elsewhere = Shop(other, shop.url, [])
+    elsewhere = Shop(other, shop.url)
     elsewhere.open()
     assert other.evaluate(script)[0] != first
     shop.page.clock.fast_forward("01:01")

@@ -1,7 +1,7 @@
 """A shop's page with the widget, put next to a running service under a strict policy."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 POLICY = (
@@ -32,7 +32,10 @@ class Shop:
 
     page: Any
     url: str
-    asked: list[Any]
+    asked: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.on("request", lambda request: self.asked.append(request))
 
     def open(
         self, box: str = BOX, direction: str = "ltr", query: str = "", style: str = ""
