@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from datetime import datetime, timedelta
@@ -13,6 +12,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.conftest import run_command
 from typer.testing import CliRunner
 
 from nextquery.artifacts import open_artifact
@@ -30,10 +30,8 @@ Row = tuple[str, str, datetime, str]
 
 
 def _prepare(log: Path | str, out: Path, *options: str) -> dict[str, Any]:
-    arguments = ["prepare", str(log), "--out", str(out), "--json", *options]
-    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    document: dict[str, Any] = json.loads(result.stdout)
+    printed = run_command("prepare", log, "--out", out, "--json", *options)
+    document: dict[str, Any] = json.loads(printed)
     return document
 
 
@@ -224,17 +222,9 @@ def test_the_same_input_gives_the_same_bytes(
     engine: str, made_up_log: Path, tmp_path: Path
 ) -> None:
     for seed in ("1", "2"):
-        command = [
-            sys.executable,
-            "-m",
-            "nextquery",
-            "prepare",
-            str(made_up_log),
-            "--engine",
-            engine,
-        ]
+        command = [sys.executable, "-m", "nextquery", "prepare", made_up_log, "--engine", engine]
         environment = {**os.environ, "PYTHONHASHSEED": seed, "POLARS_MAX_THREADS": seed}
-        subprocess.run([*command, "--out", str(tmp_path / seed)], env=environment, check=True)
+        subprocess.run([*command, "--out", tmp_path / seed], env=environment, check=True)
     one, other = tmp_path / "1", tmp_path / "2"
     files = sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file())
     assert files == sorted(path.relative_to(other) for path in other.rglob("*") if path.is_file())
@@ -247,12 +237,19 @@ from pathlib import Path
 from nextquery.logs.prepare import prepare
 from nextquery.logs.settings import PrepareSettings
 
+log, out, *stages = sys.argv[1:]
+
 def progress(stage, share):
-    if stage == sys.argv[3]:
+    if stage == last:
         os.kill(os.getpid(), signal.SIGKILL)
 
-prepare([Path(sys.argv[1])], Path(sys.argv[2]), PrepareSettings(), progress)
+for last in stages:
+    if not os.fork():
+        prepare([Path(log)], Path(out), PrepareSettings(), progress)
+        os._exit(0)
+    assert os.wait()[1] == signal.SIGKILL, last
 """
+"""Prepares a log in a child for each stage, and kills the child at that stage."""
 
 
 def test_a_killed_job_leaves_the_old_folder_and_can_be_repeated(
@@ -260,18 +257,16 @@ def test_a_killed_job_leaves_the_old_folder_and_can_be_repeated(
 ) -> None:
     out = tmp_path / "data"
 
-    def kill_at(stage: str) -> None:
-        killed = subprocess.run([sys.executable, "-c", KILL, str(made_up_log), str(out), stage])
-        assert killed.returncode == -signal.SIGKILL
+    def kill_at(*stages: str) -> None:
+        subprocess.run([sys.executable, "-c", KILL, made_up_log, out, *stages], check=True)
 
     kill_at("publishing")
     assert not out.exists()
     _prepare(made_up_log, out)
     before = (out / "manifest.json").read_bytes()
-    for stage in ("reading", "spelling", "counting", "publishing"):
-        kill_at(stage)
-        assert (out / "manifest.json").read_bytes() == before
-        open_artifact(out, "data").verify()
+    kill_at("reading", "spelling", "counting", "publishing")
+    assert (out / "manifest.json").read_bytes() == before
+    open_artifact(out, "data").verify()
     _prepare(made_up_log, out, "--min-users", "2")
     assert (out / "manifest.json").read_bytes() != before
     assert [path.name for path in tmp_path.iterdir()] == ["data"], "what was left is removed"
@@ -327,9 +322,8 @@ def test_a_user_is_written_as_a_pseudonym(tmp_path: Path) -> None:
 )
 def test_bad_options_are_one_clear_error(options: list[str], message: str, tmp_path: Path) -> None:
     log = _write(tmp_path / "log.tsv", _session("a", "2024-01-05", "red shoes", "red boots"))
-    arguments = ["prepare", str(log), "--out", str(tmp_path / "data"), *options]
     with pytest.raises(NextqueryError) as raised:
-        CliRunner().invoke(app, arguments, catch_exceptions=False)
+        run_command("prepare", log, "--out", tmp_path / "data", *options)
     assert message in in_options(str(raised.value), option_names(app))
     assert raised.value.exit_code == 2
     assert not (tmp_path / "data").exists()
@@ -347,12 +341,9 @@ def test_an_option_out_of_range_is_refused_with_its_range(tmp_path: Path) -> Non
 
 def test_inspect_shows_the_log(reference: Path, tmp_path: Path) -> None:
     figure = tmp_path / "lengths.png"
-    arguments = ["inspect", str(reference), "--figure", str(figure)]
-    shown = CliRunner().invoke(app, arguments, catch_exceptions=False).stdout
-    assert "unseen_users" in shown
+    assert "unseen_users" in run_command("inspect", reference, "--figure", figure)
     assert figure.exists()
-    printed = CliRunner().invoke(app, ["inspect", str(reference), "--json"], catch_exceptions=False)
-    facts = json.loads(printed.stdout)
+    facts = json.loads(run_command("inspect", reference, "--json"))
     shares = facts["lengths"]["background"]
     assert sum(shares.values()) == pytest.approx(1)
 
@@ -384,9 +375,6 @@ def test_a_site_gives_a_recogniser_of_its_own(
     document = _prepare(log, tmp_path / "data", *options, "--recogniser", recogniser)
     assert document["counts"]["rows_dropped"]["personal"] == 2
     assert document["settings"]["recogniser"] == recogniser
-    failed = CliRunner().invoke(
-        app,
-        ["prepare", str(log), "--out", str(tmp_path / "x"), "--recogniser", "nowhere:rule"],
-    )
-    assert isinstance(failed.exception, InputError)
+    with pytest.raises(InputError):
+        run_command("prepare", log, "--out", tmp_path / "x", "--recogniser", "nowhere:rule")
     assert not (tmp_path / "x").exists()
