@@ -8,7 +8,7 @@ nothing. The figures of docs/results come from a larger log.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import ir_measures
 import pytest
 import torch
 from ir_measures import RR
+from tests.conftest import run_command
 from typer.testing import CliRunner
 
 from nextquery.cli.main import app
@@ -42,15 +43,15 @@ from nextquery.training.trainer import Perplexity
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
-QUICK = ("--min-followers", "5", "--seeds", "1", "--generation-contexts", "20",
-         "--completion-contexts", "5")  # fmt: skip
+QUICK = ("--min-followers", "5", "--seeds", "1", "--ranker-cases", "500",
+         "--generation-contexts", "20", "--completion-contexts", "5")  # fmt: skip
 FEW = ExperimentSettings(
     ("every_context",),
     seeds=1,
     ranker_cases=300,
     visitors="known",
-    generation_contexts=5,
-    completion_contexts=5,
+    generation_contexts=1,
+    completion_contexts=1,
     boundary_queries=500,
 )
 
@@ -80,7 +81,7 @@ def learn(folder: Path, sessions: int, epochs: int, *, shuffled: bool) -> Learnt
     write_log(folder / "log.tsv", sessions, seed=1, shuffled=shuffled)
     settings = PrepareSettings(spelling=False, holdout_users=0.1)
     prepare([folder / "log.tsv"], folder / "data", settings)
-    config = load_config(RunConfig, "tiny", (f"train.epochs={epochs}",))
+    config = load_config(RunConfig, "tiny", (f"train.epochs={epochs}", "train.rate=0.008"))
     alone = Processes(0, 1, torch.device("cpu"))
     outcome = train(PreparedData(folder / "data"), folder / "model", config, alone, say=print)
     assert outcome.facts is not None
@@ -95,12 +96,12 @@ def no_projections(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def learnt(tmp_path_factory: pytest.TempPathFactory) -> Learnt:
-    return learn(tmp_path_factory.mktemp("learnt"), 10_000, 6, shuffled=False)
+    return learn(tmp_path_factory.mktemp("learnt"), 10_000, 3, shuffled=False)
 
 
 @pytest.fixture(scope="module")
 def control(tmp_path_factory: pytest.TempPathFactory) -> Learnt:
-    return learn(tmp_path_factory.mktemp("control"), 5000, 3, shuffled=True)
+    return learn(tmp_path_factory.mktemp("control"), 5000, 2, shuffled=True)
 
 
 def test_perplexity_is_well_below_ngrams(learnt: Learnt, tmp_path: Path) -> None:
@@ -135,10 +136,8 @@ def report(learnt: Learnt) -> Path:
 
 
 def experiment(learnt: Learnt, out: Path, *more: str) -> str:
-    words = [str(learnt.data.path), "--model", f"hred={learnt.model}", "--out", str(out)]
-    answer = CliRunner().invoke(app, ["experiment", *words, *QUICK, *more])
-    assert answer.exit_code == 0, answer.output
-    return answer.stdout
+    words = [learnt.data.path, "--model", f"hred={learnt.model}", "--out", out]
+    return run_command("experiment", *words, *QUICK, *more)
 
 
 def results_of(report: Path) -> dict[str, Any]:
@@ -301,15 +300,8 @@ def test_a_system_and_a_scenario_can_be_added_and_too_few_cases_are_reported(
         return every_context_cases(short, backgrounds, rules)
 
     monkeypatch.setitem(SCENARIOS, "two_queries", Scenario("Sessions of two queries", two_queries))
-    settings = ExperimentSettings(
-        ("two_queries", "long_tail"),
-        min_followers=2000,
-        seeds=1,
-        ranker_cases=100,
-        visitors="known",
-        generation_contexts=5,
-        completion_contexts=5,
-        boundary_queries=500,
+    settings = replace(
+        FEW, scenarios=("two_queries", "long_tail"), min_followers=2000, ranker_cases=100
     )
     results = run_experiment(small, tmp_path, {"mine": SharedWords()}, settings=settings)
     added, empty = results.scenarios["two_queries"], results.scenarios["long_tail"]
