@@ -361,14 +361,14 @@ def _padded_loss(model: HRED, grid: Tensor) -> Tensor:
         contexts.append(session)
         session, _ = model.extend_session(session, vectors[:, query])
     before = torch.stack(contexts, dim=1).reshape(len(flat), -1)
-    inputs = model.session_inputs(before)
-    state = model.start_decoder(before, inputs)
+    decoder_inputs = model.session_inputs(before)
+    state = model.start_decoder(before, decoder_inputs)
     losses = []
     for column in range(words):
         previous = flat[:, column - 1] if column else None
         if previous is not None:
-            state = model.advance_decoder(state, previous, inputs)
-        logits = model.word_scores(model.output_vector(state, previous, inputs))
+            state = model.advance_decoder(state, previous, decoder_inputs)
+        logits = model.word_scores(model.output_vector(state, previous, decoder_inputs))
         losses.append(
             nn.functional.cross_entropy(
                 logits, flat[:, column], ignore_index=PADDING, reduction="sum"

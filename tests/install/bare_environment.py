@@ -142,9 +142,9 @@ def _closure(
         if name == "nextquery":
             yield from _closure(package, wanted, seen)
             continue
-        package = _installed(needed)
-        yield name, package
-        yield from _closure(package, wanted, seen)
+        dependency = _installed(needed)
+        yield name, dependency
+        yield from _closure(dependency, wanted, seen)
 
 
 def _applies(needed: Requirement, extras: frozenset[str]) -> bool:

@@ -5,18 +5,21 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.conftest import FolderMaker
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
-def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def distributions(made_once: FolderMaker) -> Path:
     """A folder with both; the wheel is built from the archive, so that the archive is enough."""
-    folder = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder
+
+    def build(folder: Path) -> None:
+        command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder)]
+        done = subprocess.run([*command, str(ROOT)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    return made_once("distributions", build)
 
 
 @pytest.fixture(scope="session")

@@ -222,9 +222,10 @@ def test_the_same_input_gives_the_same_bytes(
     engine: str, made_up_log: Path, tmp_path: Path
 ) -> None:
     for seed in ("1", "2"):
-        command = [sys.executable, "-m", "nextquery", "prepare", made_up_log, "--engine", engine]
+        command = [sys.executable, "-m", "nextquery", "prepare", str(made_up_log)]
+        options = ["--engine", engine, "--out", str(tmp_path / seed)]
         environment = {**os.environ, "PYTHONHASHSEED": seed, "POLARS_MAX_THREADS": seed}
-        subprocess.run([*command, "--out", tmp_path / seed], env=environment, check=True)
+        subprocess.run([*command, *options], env=environment, check=True)
     one, other = tmp_path / "1", tmp_path / "2"
     files = sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file())
     assert files == sorted(path.relative_to(other) for path in other.rglob("*") if path.is_file())
