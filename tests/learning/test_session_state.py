@@ -72,7 +72,7 @@ def learn(folder: Path, epochs: int, *, shuffled: bool) -> IntentResult:
         encode_sessions(part, vocabulary, SessionLimits(20, 30), folder / name)
         for name, part in (("background", background), ("aside", aside))
     ]
-    train = TrainConfig(epochs=epochs, batch_words=512, rate=0.004)  # 330 steps per epoch
+    train = TrainConfig(epochs=epochs, batch_words=320, rate=0.005)  # 500 steps per epoch
     torch.manual_seed(train.seed)
     sizes = {"embedding_size": 48, "query_size": 96, "session_size": 128}
     model = HRED(ModelConfig.model_validate({**sizes, "decoder_context": "all"}), vocabulary)
@@ -90,14 +90,14 @@ def learn(folder: Path, epochs: int, *, shuffled: bool) -> IntentResult:
 
 
 def test_the_intent_is_known_at_every_distance(tmp_path: Path) -> None:
-    result = learn(tmp_path, 3, shuffled=False)
+    result = learn(tmp_path, 2, shuffled=False)
     assert result.cases > 500
     assert result.nats < 2.4
     assert result.intent > 0.35
     assert all(part.nats < 2.6 for part in result.by_distance)
 
 
-def test_in_the_control_there_is_nothing_to_know(tmp_path: Path) -> None:
+def test_the_control_has_no_intent_to_learn(tmp_path: Path) -> None:
     result = learn(tmp_path, 1, shuffled=True)
     assert result.nats > 2.6
     assert result.intent < 0.3
