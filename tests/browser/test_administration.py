@@ -54,7 +54,7 @@ def test_why_and_block(page: Any, service: Any) -> None:
     assert page.evaluate("window.pwned") is None
 
 
-def test_with_a_key_a_suggestion_is_blocked_where_it_stands(
+def test_with_a_key_a_suggestion_is_blocked_from_the_list(
     browser: Any, service: Any, blocklist: Path
 ) -> None:
     blocklist.write_text("gambling\n")
@@ -85,7 +85,7 @@ def test_with_a_key_a_suggestion_is_blocked_where_it_stands(
     page.close()
 
 
-def test_a_wrong_key_is_said(browser: Any, service: Any) -> None:
+def test_a_wrong_key_is_reported(browser: Any, service: Any) -> None:
     page = browser.new_page()
     page.goto(service.url)
     page.locator(".administration summary").click()

@@ -124,7 +124,7 @@ def test_models_side_by_side_and_diversity(page: Any, service: Any) -> None:
         assert page.locator(f"#{name}-value").inner_text() == shown
 
 
-def test_what_nobody_chose_is_left_to_the_model(page: Any, service: Any) -> None:
+def test_settings_that_were_not_chosen_are_not_sent(page: Any, service: Any) -> None:
     open_page(page, service)
     with page.expect_request("**/v1/suggest") as asked:
         add(page, "red shoes")
@@ -184,7 +184,7 @@ def test_the_documentation_works_offline(page: Any, service: Any) -> None:
     assert page.locator(".opblock").count() >= 10
 
 
-def test_an_old_list_never_stands_under_a_new_query_when_the_service_is_slow(
+def test_an_old_list_is_not_shown_for_a_new_query_when_the_service_is_slow(
     page: Any, service: Any
 ) -> None:
     open_page(page, service)
@@ -214,9 +214,7 @@ def lost(browser: Any, service: Any) -> Iterator[Any]:
     assert errors == []
 
 
-def test_a_service_that_was_away_is_said_to_be_and_comes_back_by_itself(
-    lost: Any, service: Any
-) -> None:
+def test_an_unreachable_service_is_reported_and_retried(lost: Any, service: Any) -> None:
     open_page(lost, service)
     lost.select_option("#model", "adj")
     add(lost, "red shoes")
@@ -262,7 +260,7 @@ def test_gates_that_do_not_come_leave_the_list_alone(lost: Any, service: Any) ->
     expect(lost.locator(".gauge")).to_have_count(0)
 
 
-def test_a_refusal_is_said_and_not_repeated(lost: Any, service: Any) -> None:
+def test_a_refusal_is_shown_and_not_retried(lost: Any, service: Any) -> None:
     asked: list[str] = []
 
     def refuse(route: Any) -> None:
@@ -298,7 +296,7 @@ def test_long_chips_and_names_fit_a_phone(page: Any, service: Any, width: int) -
     assert page.eval_on_selector_all(".chip, .chip *, .controls *", inside)
 
 
-def test_why_a_suggestion_stands_where_it_stands(page: Any, service: Any) -> None:
+def test_why_a_suggestion_has_its_rank(page: Any, service: Any) -> None:
     open_page(page, service)
     page.select_option("#model", "adj")
     add(page, "red shoes")

@@ -51,7 +51,7 @@ def tab(browser: Any) -> Iterator[Any]:
     assert problems == []
 
 
-def test_nobody_is_thanked_before_everything_is_judged(tab: Any, small: Path) -> None:
+def test_the_end_is_shown_only_after_every_judgement(tab: Any, small: Path) -> None:
     with served(small, 1) as (_, (link,)):
         tab.goto(link)
         for _ in range(3):
@@ -80,7 +80,7 @@ def test_the_link_in_a_mail_opens_every_time(tab: Any, small: Path) -> None:
             expect(tab.locator("#progress-label")).to_contain_text(f"{judged} of 6 judged")
 
 
-def test_a_server_that_was_away_is_asked_again_by_itself(tab: Any, small: Path) -> None:
+def test_the_page_retries_a_server_that_does_not_answer(tab: Any, small: Path) -> None:
     with served(small, 1) as (_, (link,)):
         tab.goto(link)
         tab.locator("#suggestions li.current").wait_for()

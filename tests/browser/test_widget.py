@@ -42,7 +42,7 @@ def test_completions_and_suggestions_by_keyboard(shop: Shop) -> None:
     assert box.input_value() == first
 
 
-def test_what_was_typed_to_its_end_is_searched_as_it_is(shop: Shop) -> None:
+def test_a_whole_query_is_searched_as_typed(shop: Shop) -> None:
     shop.open()
     shop.type("red shoes")
     shop.page.keyboard.press("Enter")
@@ -203,7 +203,7 @@ def test_the_policy_lets_the_style_in(shop: Shop) -> None:
     assert shop.page.evaluate(style) == "absolute"
 
 
-def test_a_box_that_leaves_the_page_takes_its_list_along(shop: Shop) -> None:
+def test_removing_the_box_removes_its_list(shop: Shop) -> None:
     shop.open()
     script = """() => {
       const box = document.querySelector("nextquery-box"), input = box.querySelector("input");

@@ -38,7 +38,7 @@ def test_nothing_is_kept_or_sent_unless_the_attribute_is_set(shop: Shop) -> None
     assert shop.page.evaluate("document.querySelector('nextquery-box').history") is None
 
 
-def test_own_searches_are_sent_shown_and_not_told(shop: Shop) -> None:
+def test_own_searches_are_sent_and_shown_but_not_in_feedback(shop: Shop) -> None:
     shop.open(WITH_HISTORY)
     search(shop, "Red  Wine")
     search(shop, "red shoes")

@@ -89,7 +89,7 @@ def test_a_page_may_search_by_itself(shop: Shop) -> None:
     assert (clicked["action"], clicked["suggestion"]) == ("clicked", search["query"])
 
 
-def test_the_block_and_the_box_say_what_was_meant(shop: Shop) -> None:
+def test_the_block_and_the_box_show_the_corrected_query(shop: Shop) -> None:
     shop.open(RELATED.replace("query='television stand'", "query='televsion stand'"))
     meant = shop.page.locator("nextquery-related p")
     expect(meant).to_have_text("Did you mean: television stand")
@@ -152,7 +152,7 @@ def test_no_completion_repeats_what_is_typed(shop: Shop) -> None:
     assert "television stand" in [item["text"] for item in last["completions"]]
 
 
-def test_the_demonstration_page_says_what_was_meant(page: Any, service: Any) -> None:
+def test_the_demonstration_page_shows_the_corrected_query(page: Any, service: Any) -> None:
     page.goto(service.url)
     box = page.locator("#search")
     box.fill("televsion stand")

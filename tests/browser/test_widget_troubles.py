@@ -96,7 +96,7 @@ def test_a_dead_service_costs_few_requests_and_nothing_else(shop: Shop) -> None:
     assert shop.page.evaluate("searches.length") == 1
 
 
-def test_what_was_not_reached_is_asked_once_more_but_completions_are_not(shop: Shop) -> None:
+def test_suggestions_are_retried_once_and_completions_are_not(shop: Shop) -> None:
     shop.open()
     shop.page.route("**/v1/**", lambda route: route.abort())
     script = "return [await outcome(client.suggest('a')), await outcome(client.complete('a'))];"
@@ -105,13 +105,13 @@ def test_what_was_not_reached_is_asked_once_more_but_completions_are_not(shop: S
     assert len(shop.bodies("/v1/complete")) == 1
 
 
-def test_one_lost_request_is_not_noticed(shop: Shop) -> None:
+def test_one_lost_request_is_retried(shop: Shop) -> None:
     shop.open()
     shop.page.route("**/v1/suggest", lambda route: route.abort(), times=1)
     assert client(shop, "return outcome(client.suggest('red shoes'));") == "ok"
 
 
-def test_a_busy_service_is_left_alone_for_as_long_as_it_says(shop: Shop) -> None:
+def test_the_client_waits_as_long_as_retry_after_says(shop: Shop) -> None:
     shop.open()
     shop.page.clock.install()
     busy = {"detail": "busy"}
@@ -129,7 +129,7 @@ def test_a_busy_service_is_left_alone_for_as_long_as_it_says(shop: Shop) -> None
     assert shop.page.evaluate(again) == "ok"
 
 
-def test_a_call_that_is_taken_back_is_no_failure(shop: Shop) -> None:
+def test_a_cancelled_call_is_not_a_failure(shop: Shop) -> None:
     shop.open()
     script = """
       for (let n = 0; n < 5; n += 1) {
@@ -142,14 +142,14 @@ def test_a_call_that_is_taken_back_is_no_failure(shop: Shop) -> None:
     assert client(shop, script) == "ok"
 
 
-def test_a_slow_answer_is_given_up(shop: Shop) -> None:
+def test_a_slow_answer_is_cancelled(shop: Shop) -> None:
     shop.open()
     shop.page.route("**/v1/complete", lambda route: None)
     script = "return client.complete('a').catch((e) => [e.status, e.message]);"
     assert client(shop, script, 400) == [0, "The service does not answer in time."]
 
 
-def test_a_visit_ends_as_on_the_server_and_stays_in_its_tab(shop: Shop) -> None:
+def test_a_session_ends_as_on_the_server_and_is_per_tab(shop: Shop) -> None:
     shop.page.clock.install()
     shop.open()
     script = """async () => {
@@ -175,7 +175,7 @@ def test_a_visit_ends_as_on_the_server_and_stays_in_its_tab(shop: Shop) -> None:
     assert queries == []
 
 
-def test_every_request_carries_the_visit(shop: Shop) -> None:
+def test_every_request_has_the_session(shop: Shop) -> None:
     shop.open()
     for query in ("red shoes", "red boots"):
         shop.page.locator("nextquery-box input").fill(query)

@@ -38,7 +38,7 @@ def test_three_trainers_compute_one_loss() -> None:
     assert float(plain) * words == pytest.approx(float(good), rel=1e-5)
 
 
-def test_a_trainer_that_cannot_run_says_so() -> None:
+def test_a_trainer_that_cannot_run_reports_its_error() -> None:
     failed = _alone("packed", "no such size", 1)
     assert "no such size" in str(failed["failed"])
     assert _figures(failed) == failed

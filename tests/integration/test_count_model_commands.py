@@ -71,7 +71,7 @@ def test_a_wrong_option_says_what_is_right(
     assert not (tmp_path / "model").exists()
 
 
-def test_what_a_count_model_cannot_do_is_said(data: Path, tmp_path: Path) -> None:
+def test_what_a_count_model_cannot_do_is_refused(data: Path, tmp_path: Path) -> None:
     run("fit", data, "--kind", "adjacency", "--out", tmp_path / "m")
     with pytest.raises(InputError, match="kind 'adjacency' cannot explain itself"):
         run("explain", tmp_path / "m", "paris")

@@ -104,7 +104,7 @@ def test_the_manifest_keeps_its_shape(reference: Path) -> None:
     assert len(artifact.manifest["spelling"]["corrections"]) <= 10
 
 
-def test_robots_are_left_out_unless_they_are_to_stay(
+def test_likely_bots_are_excluded_unless_kept(
     reference: Path, made_up_log: Path, tmp_path: Path
 ) -> None:
     left = PreparedData(reference).session_rows("background").collect()
@@ -116,7 +116,7 @@ def test_robots_are_left_out_unless_they_are_to_stay(
     assert rows["query"].str.contains("robotic").sum() == 300
 
 
-def test_a_program_that_never_pauses_gives_no_session_without_end(reference: Path) -> None:
+def test_sessions_of_a_program_that_never_pauses_are_cut(reference: Path) -> None:
     data = PreparedData(reference)
     rows = pl.concat([data.session_rows(split) for split in data.splits])
     lengths = rows.group_by("session").len().collect()["len"]

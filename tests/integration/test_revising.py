@@ -143,7 +143,9 @@ def test_updating_gives_what_preparing_everything_at_once_gives(
 @pytest.mark.parametrize(
     "cuts", [{"split_at": "2006-05-01,2006-05-15,2006-05-23"}, {"split_days": "9,3,2"}]
 )
-def test_with_other_cuts_too_and_day_by_day(cuts: dict[str, str], tmp_path: Path) -> None:
+def test_updating_day_by_day_gives_the_same_with_other_cuts(
+    cuts: dict[str, str], tmp_path: Path
+) -> None:
     header, *lines = _made_up(tmp_path)
     files = [
         _write(tmp_path / f"{n}.tsv", [header, *lines[n::5]]) for n in range(5)
@@ -273,7 +275,7 @@ def _refused(work: Callable[[], object], kind: type[Exception], message: str) ->
         work()
 
 
-def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
+def test_impossible_changes_are_refused(tmp_path: Path) -> None:
     log = _write(tmp_path / "log.tsv", _made_up(tmp_path))
     data = tmp_path / "data"
     prepare([log], data, _settings(journal=False))
@@ -290,7 +292,7 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
     assert (data / "manifest.json").read_bytes() == before
 
 
-def test_the_commands_say_what_became_of_the_folder(tmp_path: Path) -> None:
+def test_the_commands_report_what_they_changed(tmp_path: Path) -> None:
     lines = _made_up(tmp_path)
     log = _write(tmp_path / "log.tsv", lines)
     data = tmp_path / "data"

@@ -105,7 +105,7 @@ def test_the_secret_does_not_come_out_and_without_guards_it_does(folder: Path) -
 
 
 @pytest.mark.slow
-def test_what_the_user_typed_just_now_is_no_secret_to_them(folder: Path) -> None:
+def test_what_the_user_just_typed_may_be_suggested_to_them(folder: Path) -> None:
     guarded = load(folder)
     assert isinstance(guarded, HREDSuggester)
     shown = suggestions(guarded, [["violet tunnel"]])

@@ -26,7 +26,7 @@ def post(service: Any, path: str, body: Any, key: str) -> httpx.Response:
     return service.post(path, body, **{"X-API-Key": key})  # type: ignore[no-any-return]
 
 
-def test_a_batch_pays_for_its_work_and_leaves_the_others_theirs(service: Any) -> None:
+def test_a_batch_counts_by_its_size_for_its_key_alone(service: Any) -> None:
     body = {"query": "paris", "context": [f"rome in days {n}" for n in range(100)], "n": 50}
     refused = post(service, "/v1/suggest/batch", {"requests": [body] * 64}, RICH.key)
     assert refused.status_code == 422
@@ -40,7 +40,7 @@ def test_a_batch_pays_for_its_work_and_leaves_the_others_theirs(service: Any) ->
     assert post(service, "/v1/suggest", {"query": "paris"}, POOR.key).status_code == 200
 
 
-def test_a_batch_of_one_visitor_leaves_the_others_of_its_key_theirs(
+def test_a_batch_of_one_visitor_leaves_the_rate_of_other_visitors(
     start_service: Any, served_models: Any
 ) -> None:
     site = new_key("site")

@@ -151,7 +151,7 @@ def test_a_stopped_model_is_noticed_ended_and_replaced(neural: Any) -> None:
     assert neural.process.wait(900) == 0, "the stopped model is not waited for"
 
 
-def test_a_stopped_model_makes_unready_only_who_needs_it(
+def test_a_stopped_model_makes_only_services_that_need_it_unready(
     start_service: Any, served_models: dict[str, Path], tmp_path: Path
 ) -> None:
     """The same stopped model: in the shadow, and as one arm of a split."""

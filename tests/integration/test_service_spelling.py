@@ -45,7 +45,7 @@ def _texts(items: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("model", ["adjacency", "hred"])
-def test_a_slip_is_corrected_and_said(service: Any, model: str) -> None:
+def test_a_typing_error_is_corrected_and_reported(service: Any, model: str) -> None:
     typed = _ask(service, "/v1/suggest", query="televsion stand", model=model)
     meant = _ask(service, "/v1/suggest", query="television stand", model=model)
     assert typed["corrected"] == {

@@ -107,7 +107,7 @@ def test_every_scenario_has_enough_cases_and_room(log: TestLog, scenario: str) -
 
 
 @pytest.mark.parametrize("scenario", ["next_query", "long_tail"])
-def test_the_longer_the_session_the_more_it_tells(log: TestLog, scenario: str) -> None:
+def test_longer_sessions_give_larger_gains(log: TestLog, scenario: str) -> None:
     cases = log.cases(scenario)
     gains = []
     for shortest, longest in ((2, 2), (3, 4), (5, 99)):

@@ -84,7 +84,7 @@ def test_a_missing_device_is_refused(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(1200)
-def test_when_one_process_refuses_the_other_says_so_in_a_line(data: Path, tmp_path: Path) -> None:
+def test_when_one_process_refuses_the_other_ends_with_one_line(data: Path, tmp_path: Path) -> None:
     (tmp_path / "model.training").mkdir()
     logs = ("--log-dir", str(tmp_path / "logs"), "--redirects", "3")
     code, _, _ = Torchrun(data, tmp_path / "model", options=logs).finish()

@@ -79,7 +79,7 @@ def test_killed_at_random_points(data: Path, undisturbed: Path, tmp_path: Path) 
     assert_same(out, undisturbed)
 
 
-def test_ctrl_c_saves_and_says_how_to_go_on(data: Path, undisturbed: Path, tmp_path: Path) -> None:
+def test_ctrl_c_saves_and_says_how_to_resume(data: Path, undisturbed: Path, tmp_path: Path) -> None:
     out = tmp_path / "model"
     process = start(data, out)
     stop_after(process, out, 13, signal.SIGINT)

@@ -47,7 +47,7 @@ def data(tmp_path: Path) -> PreparedData:
     return PreparedData(tmp_path / "data")
 
 
-def test_a_secret_fades_when_training_goes_on_without_its_owner(
+def test_exposure_falls_when_training_continues_without_the_user(
     data: PreparedData, tmp_path: Path
 ) -> None:
     settings = PlantingSettings(
@@ -81,7 +81,7 @@ def test_a_secret_fades_when_training_goes_on_without_its_owner(
     assert bits["forgets"][1] < bits["knows"][1] - 1, "it fades, and is not gone"
 
 
-def test_new_days_cost_what_they_are_and_are_predicted_better(tmp_path: Path) -> None:
+def test_training_on_new_days_is_short_and_predicts_them_better(tmp_path: Path) -> None:
     """The last three weeks are new; an epoch is their sessions and as many older ones.
 
     The model continues in its own folder, as a nightly job has it.
@@ -110,7 +110,7 @@ def test_new_days_cost_what_they_are_and_are_predicted_better(tmp_path: Path) ->
     assert "Continued from an earlier model" in card
 
 
-def test_a_day_of_new_words_is_learnt_as_well_as_by_training_anew(tmp_path: Path) -> None:
+def test_new_words_are_learnt_as_well_as_by_training_from_scratch(tmp_path: Path) -> None:
     """From one day on a sixth of the words are others that nobody typed before.
 
     When each began as a copy of the unknown word, validation perplexity was 37.0 where a model that

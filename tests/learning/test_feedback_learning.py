@@ -43,7 +43,7 @@ def visit(log: FeedbackLog, service: SimulatedService, number: int, first: int) 
 
 
 @pytest.mark.slow
-def test_what_visitors_take_makes_lists_that_they_take_more_of(base: Path, tmp_path: Path) -> None:
+def test_a_reranker_learnt_from_feedback_raises_acceptance(base: Path, tmp_path: Path) -> None:
     folder = tmp_path / "feedback"
     log = FeedbackLog(folder)
     old = lister(base)
@@ -78,7 +78,7 @@ def test_what_visitors_take_makes_lists_that_they_take_more_of(base: Path, tmp_p
 
 
 @pytest.mark.slow
-def test_what_visitors_like_less_is_switched_off(base: Path, tmp_path: Path) -> None:
+def test_a_reranker_that_visitors_accept_less_is_switched_off(base: Path, tmp_path: Path) -> None:
     """Preferences that changed since: what the re-ranker shows is now what attracts least."""
     folder, new = tmp_path / "feedback", tmp_path / "reranked"
     log = FeedbackLog(folder)
