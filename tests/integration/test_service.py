@@ -78,7 +78,7 @@ def test_a_session_is_kept_and_can_be_deleted(service: Any) -> None:
     kept = ask("paris", session_id="visitor-1")
     assert kept == ask("paris", context=["red shoes"])
     assert kept != ask("paris"), "the earlier query must matter"
-    deleted = httpx.delete(service.url + "/v1/sessions/visitor-1", headers=KEY)
+    deleted = service.request("DELETE", "/v1/sessions/visitor-1", headers=KEY)
     assert deleted.status_code == 204
     assert ask("paris", session_id="visitor-1") == ask("paris")
 
@@ -169,7 +169,7 @@ def test_no_query_text_reaches_the_log(service: Any) -> None:
     asked(service, "/v1/complete", {"prefix": MARKER})
     service.post("/v1/suggest", {"query": MARKER, MARKER: 1}, **KEY)
     service.post("/v1/explain", {"context": [MARKER], "model": MARKER}, **KEY)
-    httpx.delete(f"{service.url}/v1/sessions/{MARKER}", headers=KEY)
+    service.request("DELETE", f"/v1/sessions/{MARKER}", headers=KEY)
     service.get(f"/{MARKER}?q={MARKER}")
     seen = service.get("/metrics").text
     last = service.get("/nowhere").headers["x-request-id"]

@@ -73,8 +73,8 @@ def test_a_folder_whose_content_cannot_be_opened_is_refused(service: Any, home: 
 
 def test_the_kill_switch_works_though_its_folder_was_cleaned_away(service: Any, home: Path) -> None:
     def switch(on: bool) -> int:
-        url = service.url + "/admin/kill-switch"
-        return httpx.put(url, json={"on": on}, headers=ADMIN_KEY, timeout=900).status_code
+        answer = service.request("PUT", "/admin/kill-switch", json={"on": on}, headers=ADMIN_KEY)
+        return int(answer.status_code)
 
     for folder in (home / "tmp").glob("nextquery-*"):
         shutil.rmtree(folder)
@@ -108,8 +108,8 @@ def test_a_text_is_blocked_by_one_request(service: Any, home: Path) -> None:
     asked = {"query": "Red Boots", "context": ["red shoes"]}
 
     def diagnosis() -> Any:
-        url = service.url + "/admin/why"
-        return httpx.get(url, params=asked, headers=ADMIN_KEY, timeout=900).json()["adjacency"]
+        answer = service.request("GET", "/admin/why", params=asked, headers=ADMIN_KEY)
+        return answer.json()["adjacency"]
 
     before_it = diagnosis()
     assert before_it["can_be_suggested"]
