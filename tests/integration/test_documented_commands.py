@@ -53,6 +53,7 @@ SMALLER = {
     "--config tiny": f"--config tiny {TRAINING}",
     "--config small": f"--config tiny {TRAINING}",
     "--visitors 600": "--visitors 40",
+    "--workers 4": "--workers 2",
     "--generation-contexts 500 --completion-contexts 100": "--generation-contexts 20 "
     "--completion-contexts 5",
 }
