@@ -93,3 +93,23 @@ def _cells(system: str, quality: Document, measured: Document) -> list[str]:
         f"{quality['frequent']:.0%}",
         "" if milliseconds is None else f"{milliseconds:.1f}",
     ]
+
+
+def variants() -> str:
+    """Hits and text quality of every variant of HRED, by half of the held-out users."""
+    study = read("list_variants")
+    halves = list(study["lists"].values())
+    rows = []
+    for name in halves[0]["systems"]:
+        perplexity = study["perplexity"].get(name, [])
+        cells = [name, f"{sum(perplexity) / len(perplexity):.1f}" if perplexity else ""]
+        for half in halves:
+            measured = half["systems"][name]
+            p = "" if name == "small" else p_value(measured["p"])
+            cells += [f"{measured['mrr']:.4f}", f"{measured['mrr_informational']:.4f}", p]
+        cells.append(f"{measured['places']:.1f}")
+        cells += [f"{measured[share]:.0%}" for share in ("shortened", "frequent")]
+        rows.append(cells)
+    heads = ["HRED, three seeds", "perplexity", "MRR, first half", "MRR (i)", "p"]
+    heads += ["MRR, second half", "MRR (i)", "p", "places of 5", "shortened", "100 most frequent"]
+    return table(heads, rows)

@@ -28,7 +28,7 @@ SYNTH = ("--sessions", "2000000", "--extra-words", "200000", "--seed", "1")
 OFTEN = ("--set", "train.validate_every=100", "--set", "train.validation_sessions=200")
 """A training of hours, not days, should show some validations."""
 FEW = ("--visitors", "known", "--scenario", "next_query", "--scenario", "robust",
-       "--test-users", "500", "--ranker-cases", "500", "--seeds", "1",
+       "--test-users", "300", "--ranker-cases", "300", "--seeds", "1",
        "--generation-contexts", "20", "--completion-contexts", "10")  # fmt: skip
 """The part of the experiment that an unfinished model deserves."""
 CONTEXT = ("sofa cover", "sofa stain remover")
