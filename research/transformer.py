@@ -336,10 +336,10 @@ def mrr_alone(folder: Path, data: Path, sessions: Sequence[Session]) -> dict[str
 def queries_seen(by_context_length: Mapping[str, Any]) -> dict[str, Any]:
     """The ranker's MRR on long sessions by the number of queries that each model is given."""
     return {
-        model: {seen: found["queries"][seen][f"baseline+{model}"]["mrr"] for seen in CONTEXTS_SEEN}
-        | {"cases": found["cases"]}
-        for model, found in by_context_length.items()
-        if found.get("queries")
+        model: {seen: result["queries"][seen][f"baseline+{model}"]["mrr"] for seen in CONTEXTS_SEEN}
+        | {"cases": result["cases"]}
+        for model, result in by_context_length.items()
+        if result.get("queries")
     }
 
 
@@ -348,9 +348,9 @@ def lists_of(results: Mapping[str, Any], models: Mapping[str, Path]) -> dict[str
     lists = {}
     systems = (results["generation"] or {}).get("systems", {})
     for model in models:
-        if model not in systems:
+        system = systems.get(model, {})
+        if "all" not in system:
             continue
-        system = systems[model]
         quality, text = system["all"], system["text"]
         kept = {key: quality[key] for key in ("contexts", "mrr", "hit_5", "informational_mrr")}
         flaws = ("repeated_word", "dangling", "fragment", "disfluent", "misspelt")

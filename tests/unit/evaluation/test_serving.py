@@ -55,3 +55,8 @@ def test_a_model_that_is_no_better_than_a_rule_is_said_to_be_so(results: Experim
 def test_a_rule_without_a_model_folder_is_not_recommended(results: ExperimentResults) -> None:
     compared = with_lists(results, 0.4, hred=0.02, adj=0.01, drop_words=0.05)
     assert recommended(compared) == "hred"
+
+
+def test_without_lists_nothing_is_recommended(results: ExperimentResults) -> None:
+    systems = {"hred": SystemLists(all=None, text=None)}
+    assert what_to_serve(replace(results, generation=GenerationResult(0, 20, 5, systems))) == ""

@@ -25,7 +25,7 @@ CLOSE = 0.95
 
 def what_to_serve(results: ExperimentResults) -> str:
     """The systems on this log, the comparison with trivial rules, and one command."""
-    if not results.generation.systems:
+    if not results.generation.contexts:
         return ""
     parts = [html.bullets(_findings(results))]
     parts.append(_table(results.generation, results.list_times, "Visitors of the test sessions"))
@@ -142,7 +142,7 @@ def _row(
 
 def generation(out: Path, results: ExperimentResults) -> str:
     """The systems' own lists, with samples and the paper's two contexts."""
-    if not results.generation.systems:
+    if not results.generation.contexts:
         return ""
     plots.draw_generation(results, out / PLOTS / "generation.svg")
     return "".join(
