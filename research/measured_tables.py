@@ -51,7 +51,8 @@ def reproduction_training() -> str:
     """How far the training of the reproduction came, and in which time."""
     document = read("reproduction")
     curve = document["training"]
-    validations = [f"{value:,.0f} after {step:,}" for step, value in curve["validation"]]
+    shown = curve["validation"][:: max(1, len(curve["validation"]) // 5)]
+    validations = [f"{value:,.0f} after {step:,}" for step, value in shown]
     parts = [
         f"{duration(record['elapsed_s'])} ({duration(record['cpu_s'])})" if record else "not kept"
         for record in (document["commands"].get(name) for name in ("train", "resume"))
