@@ -12,9 +12,8 @@ from nextquery.artifacts import publish
 from nextquery.errors import ArtifactError, BlocklistError
 from nextquery.guard.guard import Guard, Reason, TitleHits, read_hits
 from nextquery.guard.tables import write_tables
-from nextquery.logs.data_folder import PreparedData
 
-from .conftest import DataMaker
+from .conftest import DataMaker, publish_tables
 
 CROWD = [
     (f"user{number}", ["hotel paris", "cheap hotel", "paris museum", "red wine bar"])
@@ -24,16 +23,10 @@ SECRET = ("diarist", ["wine hotel", "museum red wine", "zanzibarra"] * 10_000)
 COMMON_PAIRS_RARE_WHOLE = ("diarist", ["cheap hotel paris museum"])
 
 
-def open_guard(data: PreparedData, folder: Path, blocklist: Path | None = None) -> Guard:
-    with publish(folder, "adjacency", {}) as partial:
-        write_tables(data, partial)
-    return Guard.open(folder, blocklist)
-
-
 @pytest.fixture
 def guard(make_data: DataMaker, tmp_path: Path) -> Guard:
     data = make_data([*CROWD, SECRET, COMMON_PAIRS_RARE_WHOLE], 3)
-    return open_guard(data, tmp_path / "model")
+    return Guard.open(publish_tables(data, tmp_path / "model"))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +47,8 @@ def test_the_k_user_rule(guard: Guard, text: str, reason: Reason | None) -> None
 
 
 def test_with_k_of_one_the_same_log_refuses_nothing(make_data: DataMaker, tmp_path: Path) -> None:
-    guard = open_guard(make_data([*CROWD, SECRET, COMMON_PAIRS_RARE_WHOLE], 1), tmp_path / "model")
+    data = make_data([*CROWD, SECRET, COMMON_PAIRS_RARE_WHOLE], 1)
+    guard = Guard.open(publish_tables(data, tmp_path / "model"))
     for text in ("wine hotel", "museum red wine", "zanzibarra", "cheap hotel paris museum"):
         assert guard.allows(text)
 
@@ -186,7 +180,7 @@ def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_altered_table_is_refused(make_data: DataMaker, tmp_path: Path) -> None:
-    open_guard(make_data([*CROWD], 3), tmp_path / "model")
+    publish_tables(make_data(CROWD, 3), tmp_path / "model")
     table = tmp_path / "model" / "guard" / "queries.marisa"
     os.truncate(table, 10)
     with pytest.raises(ArtifactError, match="altered or truncated"):

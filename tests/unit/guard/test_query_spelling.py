@@ -7,7 +7,8 @@ import pytest
 
 from nextquery.guard.guard import Guard
 from nextquery.guard.spelling import QuerySpeller, slips
-from nextquery.guard.tables import write_tables
+
+from .conftest import publish_tables
 
 SESSIONS = [
     *[(f"a{n}", ["depression treatment", "depression help"]) for n in range(60)],
@@ -18,17 +19,10 @@ SESSIONS = [
 ]
 
 
-def _guard(folder: Path, **options: Any) -> Guard:
-    from nextquery.artifacts import publish
-
-    with publish(folder / "model", "test", {}) as made:
-        write_tables(options.pop("data"), made)
-    return Guard.open(folder / "model", **options)
-
-
 @pytest.fixture(scope="module")
-def data(prepared: Any, tiny_log: Any) -> Any:
-    return prepared(tiny_log(SESSIONS, min_users=3, spelling=True))
+def model(prepared: Any, tiny_log: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = prepared(tiny_log(SESSIONS, min_users=3, spelling=True))
+    return publish_tables(data, tmp_path_factory.mktemp("corrected") / "model")
 
 
 @pytest.mark.parametrize(
@@ -47,8 +41,8 @@ def data(prepared: Any, tiny_log: Any) -> Any:
         ("", None),
     ],
 )
-def test_corrections(data: Any, tmp_path: Path, typed: str, meant: str | None) -> None:
-    correction = QuerySpeller(_guard(tmp_path, data=data)).correct(typed)
+def test_corrections(model: Path, typed: str, meant: str | None) -> None:
+    correction = QuerySpeller(Guard.open(model)).correct(typed)
     changed = None if correction is None else correction.text
     assert changed == (None if meant == typed else meant)
     if correction is not None:
@@ -56,17 +50,17 @@ def test_corrections(data: Any, tmp_path: Path, typed: str, meant: str | None) -
         assert correction.changes
 
 
-def test_nothing_blocked_is_made_of_a_slip(data: Any, tmp_path: Path) -> None:
+def test_nothing_blocked_is_made_of_a_slip(model: Path, tmp_path: Path) -> None:
     (tmp_path / "blocklist").write_text("walmart\n")
-    guard = _guard(tmp_path, data=data, blocklist=tmp_path / "blocklist")
+    guard = Guard.open(model, tmp_path / "blocklist")
     assert QuerySpeller(guard).correct("wlmart") is None
 
 
 def test_a_model_of_uncorrected_data_corrects_nothing(
     prepared: Any, tiny_log: Any, tmp_path: Path
 ) -> None:
-    guard = _guard(tmp_path, data=prepared(tiny_log(SESSIONS, min_users=3)))
-    speller = QuerySpeller(guard)
+    data = prepared(tiny_log(SESSIONS, min_users=3))
+    speller = QuerySpeller(Guard.open(publish_tables(data, tmp_path / "model")))
     assert not speller.enabled
     assert speller.correct("depresion treatment") is None
 

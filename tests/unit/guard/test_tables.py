@@ -15,9 +15,8 @@ from nextquery.errors import ArtifactError, InputError
 from nextquery.guard.fingerprints import RareSet, pair_key, pair_keys, text_key, text_keys
 from nextquery.guard.guard import TitleHits, read_hits
 from nextquery.guard.tables import Tables, open_tables, write_tables
-from nextquery.logs.data_folder import PreparedData
 
-from .conftest import DataMaker
+from .conftest import DataMaker, publish_tables
 
 
 def test_one_key_is_judged_as_in_a_batch() -> None:
@@ -55,12 +54,6 @@ CROWD = [(f"user{number}", ["hotel paris", "cheap hotel"]) for number in range(3
 ALONE = ("diarist", ["wine hotel", "hotel paris", "wine"])
 
 
-def tables_of(data: PreparedData, folder: Path) -> Tables:
-    with publish(folder, "adjacency", {}) as partial:
-        write_tables(data, partial)
-    return open_tables(folder)
-
-
 def pair(tables: Tables, first: str, second: str) -> int:
     keys = text_keys([first, second], tables.secret)
     return int(pair_keys(keys[:1], keys[1:])[0])
@@ -69,7 +62,7 @@ def pair(tables: Tables, first: str, second: str) -> int:
 def test_what_at_least_k_users_typed_is_known_with_its_count(
     make_data: DataMaker, tmp_path: Path
 ) -> None:
-    tables = tables_of(make_data([*CROWD, ALONE], 3), tmp_path / "model")
+    tables = open_tables(publish_tables(make_data([*CROWD, ALONE], 3), tmp_path / "model"))
     assert tables.min_users == 3
     assert tables.count("hotel paris") == 4
     assert tables.count("wine hotel") == tables.count("nobody typed this") == 0
@@ -79,7 +72,7 @@ def test_what_at_least_k_users_typed_is_known_with_its_count(
 def test_pairs_and_queries_of_fewer_users_are_only_fingerprints(
     make_data: DataMaker, tmp_path: Path
 ) -> None:
-    tables = tables_of(make_data([*CROWD, ALONE], 3), tmp_path / "model")
+    tables = open_tables(publish_tables(make_data([*CROWD, ALONE], 3), tmp_path / "model"))
     assert pair(tables, "hotel", "paris") in tables.common_pairs.tolist()
     assert pair(tables, "wine", "hotel") not in tables.common_pairs.tolist()
     both = [pair(tables, "wine", "hotel"), pair(tables, "hotel", "paris")]
@@ -100,19 +93,6 @@ def test_two_logs_have_different_keys(make_data: DataMaker, tmp_path: Path) -> N
     assert keys[0] != keys[1]
 
 
-def written(make_data: DataMaker, folder: Path, **changes: Any) -> Path:
-    """A model folder whose guard files were changed before its manifest was made."""
-    with publish(folder, "adjacency", {}) as partial:
-        write_tables(make_data(CROWD, 3), partial)
-        for name, contents in changes.items():
-            file = partial / "guard" / name.replace("__", ".")
-            if isinstance(contents, np.ndarray):
-                np.save(file, contents)
-            else:
-                file.write_text(contents)
-    return folder
-
-
 def test_tables_that_know_nothing_refuse_nothing() -> None:
     tables = Tables()
     tables.check()
@@ -120,47 +100,38 @@ def test_tables_that_know_nothing_refuse_nothing() -> None:
     assert not tables.rare_pairs.contains(np.array([12345], np.uint64)).any()
 
 
-@pytest.mark.parametrize(
-    "settings",
-    ["not json", "[]", json.dumps({"min_users": 3}), json.dumps({"min_users": 3, "key": "no hex"})],
-)
-def test_settings_that_cannot_be_read(make_data: DataMaker, tmp_path: Path, settings: str) -> None:
-    folder = written(make_data, tmp_path / "model", settings__json=settings)
-    with pytest.raises(ArtifactError, match=r"settings.json: cannot be read .*make the model"):
-        open_tables(folder)
+UNREADABLE = r"settings.json: cannot be read .*make the model"
+SENSELESS = "not as it should be; make the model again"
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("name", "contents", "problem"),
     [
-        {"min_users": 0, "key": ""},
-        {"min_users": True, "key": ""},
-        {"min_users": 3, "key": "00" * 65},
+        ("settings.json", "not json", UNREADABLE),
+        ("settings.json", "[]", UNREADABLE),
+        ("settings.json", '{"min_users": 3}', UNREADABLE),
+        ("settings.json", '{"min_users": 3, "key": "no hex"}', UNREADABLE),
+        ("settings.json", '{"min_users": 0, "key": ""}', SENSELESS),
+        ("settings.json", '{"min_users": true, "key": ""}', SENSELESS),
+        ("settings.json", json.dumps({"min_users": 3, "key": "00" * 65}), SENSELESS),
+        ("common_pairs.npy", np.array([5, 3], np.uint64), "common_pairs are out of order"),
+        ("common_pairs.npy", np.array([3, 5], np.uint32), "common_pairs are not keys"),
+        ("rare_pairs.npy", np.zeros(0, np.uint8), "rare_pairs is not a filter"),
+        ("rare_queries.npy", np.zeros(0, np.uint8), "rare_queries is not a filter"),
     ],
 )
-def test_settings_that_make_no_sense(
-    make_data: DataMaker, tmp_path: Path, settings: dict[str, Any]
+def test_contents_that_no_version_wrote_are_refused(
+    make_data: DataMaker, tmp_path: Path, name: str, contents: Any, problem: str
 ) -> None:
-    folder = written(make_data, tmp_path / "model", settings__json=json.dumps(settings))
-    with pytest.raises(ArtifactError, match="not as it should be; make the model again"):
-        open_tables(folder)
-
-
-@pytest.mark.parametrize(
-    ("name", "values", "said"),
-    [
-        ("common_pairs__npy", np.array([5, 3], np.uint64), "common_pairs are out of order"),
-        ("common_pairs__npy", np.array([3, 5], np.uint32), "common_pairs are not keys"),
-        ("rare_pairs__npy", np.zeros(0, np.uint8), "rare_pairs is not a filter"),
-        ("rare_queries__npy", np.zeros(0, np.uint8), "rare_queries is not a filter"),
-    ],
-)
-def test_arrays_that_contradict_what_they_are(
-    make_data: DataMaker, tmp_path: Path, name: str, values: Any, said: str
-) -> None:
-    folder = written(make_data, tmp_path / "model", **{name: values})
-    with pytest.raises(ArtifactError, match=said):
-        open_tables(folder)
+    with publish(tmp_path / "model", "adjacency", {}) as partial:
+        write_tables(make_data(CROWD, 3), partial)
+        file = partial / "guard" / name
+        if isinstance(contents, np.ndarray):
+            np.save(file, contents)
+        else:
+            file.write_text(contents)
+    with pytest.raises(ArtifactError, match=problem):
+        open_tables(tmp_path / "model")
 
 
 def test_one_title_must_hold_all_words() -> None:
