@@ -23,7 +23,7 @@ from nextquery.artifacts import open_artifact
 from nextquery.model.hred import HRED
 from nextquery.model.recurrence import round_size, times_transposed, transposed_times
 from nextquery.model.settings import ModelConfig, TransformerConfig
-from nextquery.model.stored import Layout, States, pointed, rows_at, tensor
+from nextquery.model.stored import Layout, States, rows_at, tensor
 from nextquery.model.transformer import Transformer
 from nextquery.text.batching import Batch
 from nextquery.text.vocabulary import PADDING, Vocabulary
@@ -198,8 +198,6 @@ class Predictions:
     """(positions,): log(1 - g)."""
     copied_only: Tensor | None = None
     """(positions,): the target is outside the vocabulary and can be copied."""
-    attention: Tensor | None = None
-    """(sessions, targets, sources): how the copied share is dealt out."""
     usefulness: Tensor | None = None
     """(queries,): the log-odds that each query is useful, longest query first."""
 
@@ -314,20 +312,19 @@ def _with_copying(model: SessionModel, batch: Batch, states: States) -> Predicti
     sources, places = tensor(model, grid.sources), tensor(model, grid.places)
     layout = Layout(tensor(model, grid.targets).clamp(min=0), places)
     # Cells without a word have that of any; they are never looked at.
-    memory = model.copying.remember(rows_at(states.words, sources.clamp(min=0)))
+    source_states = rows_at(states.words, sources.clamp(min=0))
     age = tensor(model, grid.target_queries[:, :, None] - grid.source_queries[:, None, :])
     age = age.clamp(min=0) * (sources >= 0)[:, None, :]
-    attention = model.copying.attend(states.decoder, states.previous, memory, age, layout)
+    attention = model.copying.attend(states.decoder, states.previous, source_states, age, layout)
     extended = tensor(model, batch.extended_targets)
     targets_on_grid = extended[layout.rows]
     same = (tensor(model, grid.source_words)[:, None, :] == targets_on_grid[:, :, None]) & (age > 0)
-    copied = pointed(attention.weights, same).flatten()[places]
+    copied = (attention.weights * same).sum(dim=-1).flatten()[places]  # sum_{j: w_j = w} a_j
     return Predictions(
         omega=model.dropout(states.omega + attention.output),
         rival=attention.gate + copied.clamp(min=_LEAST_COPY).log(),
         softmax_share=-functional.softplus(attention.gate),
         copied_only=(extended >= len(model.vocabulary)) & same.any(dim=-1).flatten()[places],
-        attention=attention.weights,
     )
 
 

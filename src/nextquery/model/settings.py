@@ -24,8 +24,7 @@ def _without_removed(values: Any, section: str, removed: Mapping[str, Any]) -> A
     if not isinstance(values, Mapping):
         return values
     for key, default in removed.items():
-        used = values.get(key, default)
-        if used != default and not (used == [] and default == ()):
+        if values.get(key, default) != default:
             raise ValueError(f"{section}.{key} was removed in 0.2.0: train a model without it")
     return {key: value for key, value in values.items() if key not in removed}
 
@@ -172,7 +171,7 @@ class TrainConfig(Section):
     @classmethod
     def _removed(cls, values: Any) -> Any:
         return _without_removed(
-            values, "train", {"teachers": (), "distillation": 0.5, "query_vectors": ""}
+            values, "train", {"teachers": [], "distillation": 0.5, "query_vectors": ""}
         )
 
     def sampled(self, symbols: int) -> bool:

@@ -158,15 +158,6 @@ class States:
     """(positions, d_e): Eq. 10, without copying."""
 
 
-class CopyMemory(NamedTuple):
-    """The words of earlier queries that can be copied; end-of-query symbols are left out."""
-
-    states: Tensor
-    """(sessions, sources, d_h): `h_j`, zero where there is no word."""
-    keys: Tensor
-    """(sessions, sources, d_h): `A_k h_j`."""
-
-
 class Layout(NamedTuple):
     """How packed positions and the grid of the attention belong together."""
 
@@ -214,33 +205,25 @@ class CopyAttention(nn.Module):
         self.age = nn.Parameter(torch.zeros(AGES))  # r
         self.scale = query_size**-0.5
 
-    def remember(self, states: Tensor) -> CopyMemory:
-        """Prepare word states (sessions, sources, d_h) for any number of `attend`."""
-        return CopyMemory(states, self.key(states))
-
     def attend(
-        self, decoder: Tensor, previous: Tensor, memory: CopyMemory, ages: Tensor, layout: Layout
+        self, decoder: Tensor, previous: Tensor, sources: Tensor, ages: Tensor, layout: Layout
     ) -> Attention:
-        """Look at the memory from every decoder position.
+        """Look at the words of earlier queries from every decoder position.
 
         `decoder` is (positions, d_h): `d_{n-1}`; `previous` (positions, d_e): `E_o w_{n-1}`;
+        `sources` (sessions, sources, d_h): `h_j`, without those of end-of-query symbols;
         `ages` (sessions, targets, sources): how many queries back each source is, 0 for a source
         that is not there or not earlier. Only the attention itself is computed on the grid.
         """
         inputs = torch.cat([decoder, previous], dim=1)
         queries = rows_at(self.scale * self.query(inputs), layout.rows)
         age_scores = rows_at(self.age[:, None], (ages - 1).clamp(0, AGES - 1)).squeeze(-1)
-        scores = queries @ memory.keys.transpose(1, 2) + age_scores
+        scores = queries @ self.key(sources).transpose(1, 2) + age_scores
         allowed = ages > 0
         # A row without any source must stay finite: softmax over a constant, then zeroed.
         weights = scores.masked_fill(~allowed, -1e9).softmax(dim=-1) * allowed
-        context = rows_at((weights @ memory.states).flatten(0, 1), layout.places)
+        context = rows_at((weights @ sources).flatten(0, 1), layout.places)
         of_inputs, of_context = self.gate.weight[0].tensor_split([inputs.shape[1]])
         gate = inputs @ of_inputs + context @ of_context + self.gate.bias
         possible = allowed.any(dim=-1).flatten()[layout.places]
         return Attention(weights, self.output(context), gate.masked_fill(~possible, -torch.inf))
-
-
-def pointed(weights: Tensor, same: Tensor) -> Tensor:
-    """`sum_{j: w_j = w} a_j` (sessions, targets), where `same` says which `w_j` are `w`."""
-    return (weights * same).sum(dim=-1)

@@ -164,10 +164,9 @@ class Transformer(StoredModel[TransformerConfig]):
         words = np.empty(int(batch.token_counts.sum()), dtype=np.int64)
         words[starts] = END_OF_QUERY
         words[batch.encoder_tokens] = batch.encoder_words
-        first = batch.decoder_sizes[
-            0
-        ]  # queries: their first symbols come after the one before them
-        words[batch.decoder_tokens[first:]] = batch.decoder_words
+        # The first target of a query comes after the end of the query before it.
+        queries = batch.decoder_sizes[0]
+        words[batch.decoder_tokens[queries:]] = batch.decoder_words
         sessions = np.repeat(np.arange(batch.sessions), batch.token_counts)
         positions = np.arange(len(words)) - starts[sessions]
         tokens = (tensor(self, array) for array in (words, sessions, positions))

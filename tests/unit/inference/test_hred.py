@@ -177,13 +177,12 @@ def reference(
     pointer = torch.zeros(size)
     if context.copied_words:
         states = torch.from_numpy(np.concatenate(context.memory.word_states))
-        memory = model.copying.remember(states[None])
         query_of_word = np.repeat(
             np.arange(len(context.queries)), [len(query.split()) for query in context.queries]
         )
         ages = len(context.queries) - torch.from_numpy(query_of_word)
         alone = Layout(torch.tensor([[0]]), torch.tensor([0]))
-        seen = model.copying.attend(hidden, previous, memory, ages[None, None], alone)
+        seen = model.copying.attend(hidden, previous, states[None], ages[None, None], alone)
         omega, gate = omega + seen.output, seen.gate.sigmoid()
         for copied, weight in zip(context.copied_words, seen.weights[0, 0], strict=True):
             pointer[session_words.id(copied)] += weight

@@ -18,7 +18,7 @@ from nextquery.model.recurrence import (
     transposed_times,
 )
 from nextquery.model.settings import AGES
-from nextquery.model.stored import CopyAttention, Layout, pointed
+from nextquery.model.stored import CopyAttention, Layout
 
 
 def sigmoid(x: float) -> float:
@@ -194,11 +194,10 @@ def one_session(positions: int) -> Layout:
 
 def test_attention_by_hand() -> None:
     attention = small()
-    memory = attention.remember(torch.tensor([[[2.0], [-1.0]]]))
     result = attention.attend(
         torch.tensor([[0.3]]),
         torch.tensor([[0.1]]),
-        memory,
+        torch.tensor([[[2.0], [-1.0]]]),
         torch.tensor([[[2, 1]]]),
         one_session(1),
     )
@@ -213,9 +212,9 @@ def test_attention_by_hand() -> None:
 
 def test_where_nothing_is_earlier_nothing_is_copied() -> None:
     attention = small()
-    memory = attention.remember(torch.ones(1, 2, 1))
+    ages = torch.tensor([[[0, 0], [1, 0]]])
     result = attention.attend(
-        torch.ones(2, 1), torch.ones(2, 1), memory, torch.tensor([[[0, 0], [1, 0]]]), one_session(2)
+        torch.ones(2, 1), torch.ones(2, 1), torch.ones(1, 2, 1), ages, one_session(2)
     )
     assert result.weights[0].tolist() == [[0.0, 0.0], [1.0, 0.0]]
     assert result.output[0].item() == 0
@@ -230,12 +229,12 @@ def test_packed_positions_look_from_their_own_session() -> None:
     states, decoder, previous = torch.randn(2, 4, 3), torch.randn(3, 3), torch.randn(3, 2)
     ages = torch.tensor([[[1, 1, 0, 0], [0, 0, 0, 0]], [[3, 2, 1, 0], [3, 2, 1, 0]]])
     layout = Layout(torch.tensor([[0, 0], [1, 2]]), torch.tensor([0, 2, 3]))
-    result = attention.attend(decoder, previous, attention.remember(states), ages, layout)
+    result = attention.attend(decoder, previous, states, ages, layout)
     for position, (session, target) in enumerate([(0, 0), (1, 0), (1, 1)]):
         alone = attention.attend(
             decoder[[position]],
             previous[[position]],
-            attention.remember(states[[session]]),
+            states[[session]],
             ages[session, target][None, None],
             one_session(1),
         )
@@ -248,15 +247,10 @@ def test_queries_far_back_count_as_equally_far() -> None:
     attention = small()
     with torch.no_grad():
         attention.age.copy_(torch.arange(AGES))
-    memory = attention.remember(torch.ones(1, 2, 1))
     ages = torch.tensor([[[AGES, AGES + 5]]])
-    result = attention.attend(torch.ones(1, 1), torch.ones(1, 1), memory, ages, one_session(1))
+    one, sources = torch.ones(1, 1), torch.ones(1, 2, 1)
+    result = attention.attend(one, one, sources, ages, one_session(1))
     assert result.weights[0, 0].tolist() == [0.5, 0.5]
-
-
-def test_a_repeated_word_gets_both_weights() -> None:
-    weights = torch.tensor([[[0.2, 0.5, 0.3]]])
-    assert pointed(weights, torch.tensor([[[True, False, True]]])).item() == pytest.approx(0.5)
 
 
 VECTORS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])

@@ -100,12 +100,6 @@ def test_a_weight_makes_the_usefulness_head() -> None:
         load_config(RunConfig, "tiny", ["model.usefulness=true"])
 
 
-def test_every_key_has_a_description_for_the_docs() -> None:
-    for fields in (ModelConfig, TrainConfig):
-        documented = descriptions(fields)
-        assert [key for key in fields.model_fields if not documented.get(key)] == []
-
-
 def test_keys_of_earlier_versions_are_dropped_unless_they_were_used() -> None:
     unused = {"query_vectors": 0, "teachers": [], "distillation": 0.5}
     assert ModelConfig.model_validate({"query_vectors": 0}) == ModelConfig()

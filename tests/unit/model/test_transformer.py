@@ -14,7 +14,7 @@ from nextquery.model.transformer import Transformer
 from nextquery.text.batching import build_batch
 from nextquery.text.vocabulary import Vocabulary
 
-from .test_likelihood import OUTSIDE, SESSIONS, SIZE, batch_of, corpus
+from .test_likelihood import SESSIONS, SIZE, batch_of, corpus, randomised, weights_of
 from .transcription import Weights, copy_attention
 
 Array = NDArray[np.float64]
@@ -27,15 +27,7 @@ def build(*, copy: bool) -> SessionLikelihood:
     config = TransformerConfig.model_validate(
         {"embedding_size": 4, "model_size": WIDTH, "layers": LAYERS, "heads": HEADS, "copy": copy}
     )
-    model = Transformer(config, Vocabulary(f"word{index}" for index in range(SIZE - 3))).double()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(0.7 * torch.randn_like(parameter))
-    return SessionLikelihood(model, chunk=3).double().eval()
-
-
-def weights_of(likelihood: SessionLikelihood) -> Weights:
-    return {name: p.detach().numpy().copy() for name, p in likelihood.model.named_parameters()}
+    return randomised(Transformer(config, Vocabulary(f"word{index}" for index in range(SIZE - 3))))
 
 
 def norm(vector: Array, scale: Array) -> Array:
@@ -159,21 +151,6 @@ def test_gradients_are_those_of_finite_differences(copy: bool) -> None:
         numeric = (moved(1e-6) - moved(-1e-6)) / 2e-6
         assert parameter.grad is not None
         assert float(parameter.grad[index]) == pytest.approx(numeric, abs=1e-5), name
-
-
-def test_sessions_of_a_batch_do_not_see_each_other() -> None:
-    likelihood = build(copy=True)
-    together = float(likelihood(batch_of(SESSIONS))[0].detach())
-    alone = sum(float(likelihood(batch_of([session]))[0].detach()) for session in SESSIONS)
-    assert together == pytest.approx(alone, abs=1e-9)
-
-
-def test_a_word_outside_the_vocabulary_is_predicted_by_copying() -> None:
-    session = [[OUTSIDE, 1], [OUTSIDE, 1]]
-    likelihood = build(copy=True)
-    copied = likelihood(batch_of([session]))[1]
-    assert len(copied) == 4
-    assert torch.isfinite(copied).all()
 
 
 def test_a_folder_gives_the_same_network_again(tmp_path: Path) -> None:
