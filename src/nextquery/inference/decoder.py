@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +43,19 @@ class BestWords:
     """(extensions,): which word."""
     totals: Totals
     """(extensions,): the prefix's log-likelihood plus the word's."""
-    rest: float
+    rest: float = -np.inf
     """No other extension of these prefixes has a higher total."""
+
+    @classmethod
+    def sorted(cls, rows: Ids, words: Ids, totals: Totals, rest: float = -np.inf) -> Self:
+        """Extensions in any order, without the impossible ones."""
+        order = np.lexsort((words, rows, -totals))
+        order = order[totals[order] > -np.inf]
+        return cls(rows[order], words[order], totals[order], rest)
+
+    def __getitem__(self, chosen: "slice | NDArray[np.bool_]") -> "BestWords":
+        """Some of them."""
+        return BestWords(self.rows[chosen], self.words[chosen], self.totals[chosen], self.rest)
 
 
 class Prediction(ABC):
@@ -66,6 +77,20 @@ class Prediction(ABC):
 
         `before` (rows,) are the log-likelihoods of the prefixes.
         """
+
+    def among(self, rows: slice, before: Totals, following: Sequence[Ids]) -> BestWords:
+        """The given words after each prefix in `rows`, best first; `following` has a list per row.
+
+        `before` (rows,) are the log-likelihoods of the prefixes.
+        """
+        counts = np.array([len(words) for words in following])
+        row = np.repeat(np.arange(len(following)), counts)
+        columns = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+        words = np.concatenate(following)
+        grid = np.full((len(following), max(1, int(counts.max()))), END_OF_QUERY, dtype=np.int64)
+        grid[row, columns] = words
+        totals = (self.of(grid, rows) + before[:, None])[row, columns]
+        return BestWords.sorted(row, words, totals)
 
     @cached_property
     def end(self) -> Floats:

@@ -9,13 +9,14 @@ import numpy as np
 
 from nextquery.artifacts import Artifact
 from nextquery.inference.context import Floats
-from nextquery.inference.decoder import Decoder, Ids
+from nextquery.inference.decoder import Decoder
 from nextquery.inference.hred_network import (
     ArrayDecoder,
     DecoderState,
     HREDMemory,
     HREDNetwork,
     sigmoid,
+    words_by_step,
 )
 from nextquery.inference.native_decoder import NativeDecoder, PackedHRED
 from nextquery.inference.settings import Mode
@@ -146,18 +147,14 @@ class HREDUsefulness:
 
     def _last_states(self, session_states: Floats, queries: Sequence[Sequence[int]]) -> Floats:
         """`d_N` (queries, d_h): the decoder's state after the last word of each query."""
-        lengths: Ids = np.array([len(query) for query in queries], dtype=np.int64)
-        order = np.argsort(-lengths, kind="stable")  # longest first: active rows are the first ones
-        words = np.zeros((len(queries), int(lengths.max(initial=0))), dtype=np.int64)
-        for row, query in enumerate(order.tolist()):
-            words[row, : lengths[query]] = queries[query]
+        order, steps = words_by_step(queries)
         ordered = session_states[order]
         inputs = self._network.session_inputs(ordered)
         states = self._network.start_decoder(ordered, inputs)
-        for step in range(words.shape[1]):
-            active = np.arange(int((lengths > step).sum()))
+        for words in steps:
+            active = np.arange(len(words))
             states[active] = self._network.advance_decoder(
-                states[active], words[active, step], inputs.take(active)
+                states[active], words, inputs.take(active)
             )
         last = np.empty_like(states)
         last[order] = states

@@ -66,6 +66,20 @@ class Recurrence:
         return np.asarray(state + update * (candidate - state), dtype=np.float32), update
 
 
+def words_by_step(queries: Sequence[Sequence[int]]) -> tuple[Ids, list[Ids]]:
+    """The order of some queries, longest first, and in this order the words of each step.
+
+    >>> order, steps = words_by_step([[5], [6, 7, 8], [9, 3]])
+    >>> order.tolist(), [words.tolist() for words in steps]
+    ([1, 2, 0], [[6, 9, 5], [7, 3], [8]])
+    """
+    order = np.argsort([-len(query) for query in queries], kind="stable")
+    ordered = [queries[index] for index in order.tolist()]
+    longest = len(ordered[0]) if ordered else 0
+    steps = ([query[step] for query in ordered if step < len(query)] for step in range(longest))
+    return order, [np.array(words, dtype=np.int64) for words in steps]
+
+
 class HREDNetwork:
     """The weights of a trained HRED, and its equations."""
 
@@ -109,21 +123,15 @@ class HREDNetwork:
         from V on is a word of `outside`.
         """
         spelt = self._spelt(outside)
-        lengths = np.array([len(query) for query in queries], dtype=np.int64)
-        order = np.argsort(-lengths, kind="stable")
-        longest = int(lengths.max(initial=0))
-        words = np.zeros((len(queries), longest), dtype=np.int64)
-        for row, query in enumerate(order.tolist()):
-            words[row, : lengths[query]] = queries[query]
-        grid = np.empty((longest, len(queries), self.config.query_size), dtype=np.float32)
+        order, steps = words_by_step(queries)
+        grid = np.empty((len(steps), len(queries), self.config.query_size), dtype=np.float32)
         state = np.zeros(grid.shape[1:], dtype=np.float32)
-        for step in range(longest):
-            active = int((lengths > step).sum())  # the first rows: longest queries first
-            projected = self._encoder_input(words[:active, step], spelt)
-            state, _ = self.encoder.step(projected, state[:active])
-            grid[step, :active] = state
-        rows = np.argsort(order)
-        return [grid[: lengths[query], rows[query]] for query in range(len(queries))]
+        for step, words in enumerate(steps):
+            projected = self._encoder_input(words, spelt)
+            state, _ = self.encoder.step(projected, state[: len(words)])
+            grid[step, : len(words)] = state
+        rows = np.argsort(order).tolist()
+        return [grid[: len(query), row] for query, row in zip(queries, rows, strict=True)]
 
     def _spelt(self, words: Sequence[str]) -> Floats | None:
         """The vectors of words outside the vocabulary (words, d_e), by their n-grams."""

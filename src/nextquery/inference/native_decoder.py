@@ -130,20 +130,13 @@ class Sizes(NamedTuple):
     """The most words that a context can copy."""
 
 
-class ModelSizes(NamedTuple):
-    """How large the states of a model are."""
-
-    blocks: int
-    word_size: int
-    state_size: int
-
-
 class Workspace:
     """The memory of a search: its record, and the arrays that it points to."""
 
-    def __init__(self, sizes: Sizes, model: ModelSizes) -> None:
+    def __init__(self, sizes: Sizes, model: "PackedWeights") -> None:
         self.sizes = sizes
         contexts, rows, longest, copied = sizes
+        blocks = model.width // BLOCK
         self.words, *self._whole = _arrays(
             np.int64, rows * longest, rows * longest, rows, rows, rows, rows
         )
@@ -151,7 +144,7 @@ class Workspace:
         self.totals, self.bounds = _arrays(np.float64, rows, contexts)
         self.hidden, _, self.previous, *self._floats = floats = _arrays(
             *(np.float32, rows * model.state_size, rows * model.state_size),
-            *(rows * model.word_size, rows * model.blocks, rows * model.word_size),
+            *(rows * model.word_size, rows * blocks, rows * model.word_size),
             *(rows, rows * copied, rows),
         )
         self._addresses = [
@@ -216,32 +209,6 @@ def _arrays(kind: Any, *sizes: int) -> list[NDArray[Any]]:
     return [memory[start : start + size] for start, size in zip(starts, sizes, strict=False)]
 
 
-class Workspaces:
-    """The memory of finished searches, reused by later ones; safe for several threads."""
-
-    def __init__(self, model: ModelSizes) -> None:
-        self._model = model
-        self._free: list[Workspace] = []
-
-    def __len__(self) -> int:
-        return len(self._free)
-
-    def take(self, sizes: Sizes) -> Workspace:
-        """A workspace that is large enough: one of a finished search, or a new one."""
-        try:
-            space = self._free.pop()
-        except IndexError:
-            return Workspace(sizes, self._model)
-        if all(have >= need for have, need in zip(space.sizes, sizes, strict=True)):
-            return space
-        larger = (max(have, need) for have, need in zip(space.sizes, sizes, strict=True))
-        return Workspace(Sizes(*larger), self._model)
-
-    def give_back(self, space: Workspace) -> None:
-        """What a search no longer needs."""
-        self._free.append(space)
-
-
 class NativeSteps:
     """The steps of one search: the same as those of `ArraySteps`."""
 
@@ -259,7 +226,7 @@ class NativeSteps:
         contexts, longest = len(start.rules), max(config.max_words, live.length)
         copied = 0 if sources is None else sources.table.most
         sizes = Sizes(contexts, max(contexts * config.beam, len(live)), longest, copied)
-        self._space: Workspace | None = decoder.workspaces.take(sizes)
+        self._space: Workspace | None = decoder.workspace(sizes)
         self._space.begin(start, config.beam, longest)
         self._state = start.state
 
@@ -279,7 +246,7 @@ class NativeSteps:
             else:
                 self._advance(space, rows)
         if rows == 0:
-            decoder.workspaces.give_back(space)
+            decoder.workspaces.append(space)
             self._space = None
             return None
         guard = self._rules[0].shared.guard
@@ -487,8 +454,7 @@ class CompiledDecoder(ABC, Generic[CompiledState]):
         self._record = packed.record(mode)
         self.record = ctypes.byref(self._record)
         self._rules = RulesCache(packed.library)
-        sizes = (packed.width // BLOCK, packed.word_size, packed.state_size)
-        self.workspaces = Workspaces(ModelSizes(*sizes))
+        self.workspaces: list[Workspace] = []  # of finished searches
 
     @abstractmethod
     def advance(self, state: CompiledState, parents: Ids, words: Ids) -> CompiledState:
@@ -510,6 +476,15 @@ class CompiledDecoder(ABC, Generic[CompiledState]):
         batch: DecodedBatch = start.state.batch
         records = self.record, self.contexts(batch), self.fast, ctypes.byref(rules)
         return NativeSteps(self, records, (batch, rules, *kept), start, config)
+
+    def workspace(self, sizes: Sizes) -> Workspace:
+        """The memory of a finished search if it is large enough, or new memory."""
+        try:
+            space = self.workspaces.pop()
+        except IndexError:  # another thread may have taken the last one
+            return Workspace(sizes, self.packed)
+        larger = Sizes(*map(max, space.sizes, sizes))
+        return space if larger == space.sizes else Workspace(larger, self.packed)
 
     def contexts(self, batch: DecodedBatch) -> Any:
         """The record of a batch, made once."""

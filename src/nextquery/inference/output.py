@@ -4,14 +4,14 @@ Independent of how a network computes its output vectors: any decoder can use it
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from nextquery.inference.context import ContextBatch, Floats
 from nextquery.inference.decoder import ALL, BestWords, Ids, Prediction
-from nextquery.inference.rules import Totals
+from nextquery.inference.rules import Totals, rows_by_context
 from nextquery.inference.weights import WeightProducts, Weights
 from nextquery.model.settings import AGES
 from nextquery.text.vocabulary import PADDING
@@ -89,9 +89,8 @@ class Softmax:
         cells = np.argpartition(inside, -min(count, inside.size), axis=None)[-count:]
         block_index, word = np.divmod(cells, BLOCK)
         totals = inside.ravel()[cells]
-        best = _sorted(row[block_index], block[block_index] * BLOCK + word, totals, -np.inf)
-        rest = -np.inf if len(best.totals) < count else float(best.totals[-1])
-        return BestWords(best.rows, best.words, best.totals, rest)
+        best = BestWords.sorted(row[block_index], block[block_index] * BLOCK + word, totals)
+        return best if len(best.totals) < count else replace(best, rest=float(best.totals[-1]))
 
     def of(self, words: Ids, rows: slice = ALL) -> Floats:
         """The log-probability of given words (rows, words), for some rows or for all."""
@@ -131,26 +130,16 @@ class ArrayPrediction(Prediction):
         if pointer is None:
             return self._softmax.best(rows, before, count)
         best = self._softmax.best(rows, before + pointer.log_generated[rows], count)
-        contexts = pointer.contexts[rows]
-        not_copied = pointer.table.columns(contexts[best.rows], best.words) < 0
-        copy_rows, words, totals = self._copied_words(pointer, rows)
-        return _sorted(
-            np.concatenate([best.rows[not_copied], copy_rows]),
-            np.concatenate([best.words[not_copied], words]),
-            np.concatenate([best.totals[not_copied], totals + before[copy_rows]]),
+        contexts, table = pointer.contexts[rows], pointer.table
+        not_copied = table.columns(contexts[best.rows], best.words) < 0
+        bounds = zip(table.first[contexts], table.first[contexts + 1], strict=True)
+        copied = self.among(rows, before, [table.words[start:stop] for start, stop in bounds])
+        return BestWords.sorted(
+            np.concatenate([best.rows[not_copied], copied.rows]),
+            np.concatenate([best.words[not_copied], copied.words]),
+            np.concatenate([best.totals[not_copied], copied.totals]),
             best.rest,
         )
-
-    def _copied_words(self, pointer: Pointer, rows: slice) -> tuple[Ids, Ids, Totals]:
-        """The words that can be copied: their rows, ids and log-probabilities."""
-        contexts, first = pointer.contexts[rows], pointer.table.first
-        counts = first[contexts + 1] - first[contexts]
-        row = np.repeat(np.arange(len(contexts)), counts)
-        columns = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-        words = pointer.table.words[first[contexts][row] + columns]
-        grid = np.zeros((len(contexts), int(counts.max(initial=1))), dtype=np.int64)
-        grid[row, columns] = words
-        return row, words, self.of(grid, rows)[row, columns].astype(np.float64)
 
 
 class OutputLayer:
@@ -177,13 +166,6 @@ def output_bias(words: int, bias: Floats | None) -> Floats:
     padded[:words] = 0.0 if bias is None else bias
     padded[PADDING] = -np.inf
     return padded
-
-
-def _sorted(rows: Ids, words: Ids, totals: Totals, rest: float) -> BestWords:
-    """Extensions best first, ties by prefix and word, without the impossible ones."""
-    order = np.lexsort((words, rows, -totals))
-    order = order[totals[order] > -np.inf]
-    return BestWords(rows[order], words[order], totals[order], rest)
 
 
 LEAST_ATTENTION = 1e-30
@@ -256,8 +238,7 @@ def attend(
     queries = inputs @ weights["copying.query.weight"].T
     seen = np.zeros_like(hidden)  # c_n
     attention_by_word = np.zeros((sources.table.most, len(hidden)), dtype=np.float32)
-    for context in np.unique(contexts).tolist():
-        rows_of_context = slice(*np.searchsorted(contexts, [context, context + 1]))
+    for context, rows_of_context in rows_by_context(contexts):
         part = slice(sources.first[context], sources.first[context + 1])
         if part.start == part.stop:
             continue

@@ -301,6 +301,17 @@ class ContextRules:
 Totals = NDArray[np.float64]
 
 
+def rows_by_context(contexts: Ids) -> Iterator[tuple[int, slice]]:
+    """The contexts (rows,), ascending, that have rows, and the rows of each.
+
+    >>> list(rows_by_context(np.array([0, 0, 2])))
+    [(0, slice(0, 2, None)), (2, slice(2, 3, None))]
+    """
+    different, starts = np.unique(contexts, return_index=True)
+    bounds = pairwise([*starts.tolist(), len(contexts)])
+    yield from zip(different.tolist(), (slice(start, stop) for start, stop in bounds), strict=True)
+
+
 @dataclass(frozen=True, eq=False)
 class LivePrefixes:
     """The unfinished prefixes of all contexts of a batch, best first in each context."""
@@ -325,12 +336,3 @@ class LivePrefixes:
     def length(self) -> int:
         """How many words each has."""
         return int(self.words.shape[1])
-
-    def parts(self) -> Iterator[tuple[int, slice]]:
-        """The contexts that have any, and their rows."""
-        live_contexts = np.unique(self.contexts)
-        stops = np.searchsorted(self.contexts, live_contexts, side="right").tolist()
-        start = 0
-        for context, stop in zip(live_contexts.tolist(), stops, strict=True):
-            yield context, slice(start, stop)
-            start = stop

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextquery.inference.decoder import (
+    BestWords,
     Decoder,
     Ended,
     Prediction,
@@ -19,11 +20,11 @@ from nextquery.inference.decoder import (
 from nextquery.inference.near_duplicates import folding_key
 from nextquery.inference.rules import (
     ContextRules,
-    Flags,
     Ids,
     KnownQueries,
     LivePrefixes,
     Totals,
+    rows_by_context,
 )
 from nextquery.inference.settings import DecodeConfig
 from nextquery.text.vocabulary import END_OF_QUERY
@@ -46,76 +47,65 @@ class Extensions:
     """(extensions,): the prefix's log-likelihood and the word's."""
 
     @classmethod
-    def joined(
-        cls, contexts: int, parts: Sequence[tuple[int, tuple[Ids, Ids, Totals]]]
-    ) -> "Extensions":
-        """Those of some contexts, ascending, one after the other."""
+    def joined(cls, contexts: int, parts: Sequence[tuple[int, slice, BestWords]]) -> "Extensions":
+        """Those of some contexts, ascending, whose prefixes are in the rows of each slice."""
         counts = np.zeros(contexts + 1, dtype=np.int64)
-        for context, (rows, _, _) in parts:
-            counts[context + 1] = len(rows)
-        empty = np.zeros(0, dtype=np.int64)
-        rows, words, totals = (
-            np.concatenate([empty if kind < 2 else np.zeros(0), *(part[kind] for _, part in parts)])
-            for kind in range(3)
+        for context, _, best in parts:
+            counts[context + 1] = len(best.rows)
+        return cls(
+            np.cumsum(counts),
+            np.concatenate([best.rows + rows.start for _, rows, best in parts]),
+            np.concatenate([best.words for _, _, best in parts]),
+            np.concatenate([best.totals for _, _, best in parts]),
         )
-        return cls(np.cumsum(counts), rows, words, totals)
 
 
 def allowed_extensions(
-    prediction: Prediction, live: LivePrefixes, beam: int, rules: Sequence[ContextRules]
+    prediction: Prediction,
+    live: LivePrefixes,
+    config: DecodeConfig,
+    rules: Sequence[ContextRules],
+    known: KnownQueries | None = None,
 ) -> Extensions:
-    """The best allowed extensions of every context: `beam` that continue."""
+    """The best allowed extensions of every context: as many that continue as the beam is wide.
+
+    With `known`, only those that bring a prefix nearer to one of these queries.
+    """
     parts = []
-    for context, rows in live.parts():
+    for context, rows in rows_by_context(live.contexts):
         prefixes = [tuple(words) for words in live.words[rows].tolist()]
         before, allowed = live.totals[rows], rules[context]
-        if allowed.seen_only and live.length:
+        best = None
+        if known is not None:
+            following = [known.next_words(prefix) for prefix in prefixes]
+            if live.length >= config.max_words:
+                following = [words[words == END_OF_QUERY] for words in following]
+            candidates = prediction.among(rows, before, following)
+            refused = allowed.refused(prefixes, candidates.rows, candidates.words)
+            best = _cut(candidates[~refused], config.beam)
+        elif allowed.seen_only and live.length:
             following = [allowed.words_after(prefix[-1]) for prefix in prefixes]
-            extensions = among(prediction, rows, before, following)
-            refused = allowed.refused_seen(prefixes, extensions[0], extensions[1])
-            best = _cut(tuple(part[~refused] for part in extensions), beam, -np.inf)  # type: ignore[arg-type]
-        else:
-            count, best = 2 * beam, None
-            while best is None:  # where many are refused, many more are looked at
-                candidates = prediction.best(rows, before, count)
-                free = ~allowed.refused(prefixes, candidates.rows, candidates.words)
-                free_words = candidates.rows[free], candidates.words[free], candidates.totals[free]
-                best = _cut(free_words, beam, candidates.rest)
-                count *= 4
-        assert best is not None
-        parts.append((context, (best[0] + rows.start, best[1], best[2])))
+            candidates = prediction.among(rows, before, following)
+            refused = allowed.refused_seen(prefixes, candidates.rows, candidates.words)
+            best = _cut(candidates[~refused], config.beam)
+        count = 2 * config.beam
+        while best is None:  # where many are refused, many more are looked at
+            candidates = prediction.best(rows, before, count)
+            refused = allowed.refused(prefixes, candidates.rows, candidates.words)
+            best = _cut(candidates[~refused], config.beam)
+            count *= 4
+        parts.append((context, rows, best))
     return Extensions.joined(len(rules), parts)
 
 
-def among(
-    prediction: Prediction, rows: slice, before: Totals, following: Sequence[Ids]
-) -> tuple[Ids, Ids, Totals]:
-    """Some words after each prefix: rows counted from the first, words and totals, in order.
-
-    `following` are the words of each row.
-    """
-    counts = np.array([len(words) for words in following])
-    rows_of_words = np.repeat(np.arange(len(following)), counts)
-    columns = np.arange(len(rows_of_words)) - np.repeat(np.cumsum(counts) - counts, counts)
-    words = np.concatenate(following)
-    grid = np.full((len(following), max(1, int(counts.max()))), END_OF_QUERY, dtype=np.int64)
-    grid[rows_of_words, columns] = words
-    totals = (prediction.of(grid, rows) + before[:, None])[rows_of_words, columns]
-    order = np.lexsort((words, rows_of_words, -totals))
-    order = order[totals[order] > -np.inf]
-    return rows_of_words[order], words[order], totals[order]
-
-
-def _cut(
-    extensions: tuple[Ids, Ids, Totals], beam: int, rest: float
-) -> tuple[Ids, Ids, Totals] | None:
+def _cut(extensions: BestWords, beam: int) -> BestWords | None:
     """All up to the last of `beam` that continue; None if one that is not listed may be better."""
-    going = np.flatnonzero(extensions[1] != END_OF_QUERY)
+    going = np.flatnonzero(extensions.words != END_OF_QUERY)
     full = len(going) >= beam
-    stop = int(going[beam - 1]) + 1 if full else len(extensions[1])
-    if rest > (float(extensions[2][stop - 1]) if full else -np.inf):
+    stop = int(going[beam - 1]) + 1 if full else len(extensions.words)
+    if extensions.rest > (float(extensions.totals[stop - 1]) if full else -np.inf):
         return None
-    return extensions[0][:stop], extensions[1][:stop], extensions[2][:stop]
+    return extensions[:stop]
 
 
 class ArraySteps:
@@ -147,38 +137,14 @@ class ArraySteps:
 
     def _extended(self, prediction: Prediction) -> Extensions:
         """The best allowed extensions of every context."""
-        live = self._live
-        if self._known is not None:
-            return self._known_extensions(self._known, prediction)
-        if live.length < self._config.max_words:
-            return allowed_extensions(prediction, live, self._config.beam, self._rules)
+        live, config = self._live, self._config
+        if self._known is not None or live.length < config.max_words:
+            return allowed_extensions(prediction, live, config, self._rules, self._known)
         ends = np.full(len(live), END_OF_QUERY)
         totals = prediction.end + live.totals
         order = np.lexsort((-totals, live.contexts))
         first = np.searchsorted(live.contexts, np.arange(len(self._rules) + 1))
         return Extensions(first, order, ends, totals[order])
-
-    def _known_extensions(self, known: KnownQueries, prediction: Prediction) -> Extensions:
-        """All words that bring a live prefix nearer to a known query."""
-        parts, live = [], self._live
-        for context, rows in live.parts():
-            prefixes = [tuple(words) for words in live.words[rows].tolist()]
-            following = [known.next_words(prefix) for prefix in prefixes]
-            if live.length >= self._config.max_words:
-                following = [words[words == END_OF_QUERY] for words in following]
-            parents, words, totals = among(prediction, rows, live.totals[rows], following)
-            allowed = ~self._rules[context].refused(prefixes, parents, words)
-            columns = parents[allowed] + rows.start, words[allowed], totals[allowed]
-            parts.append((context, columns))
-        return self._cut(Extensions.joined(len(self._rules), parts))
-
-    def _cut(self, extensions: Extensions) -> Extensions:
-        """Of each context up to the beam's size, and the queries that end above the last."""
-        unfinished = np.cumsum(extensions.words != END_OF_QUERY)
-        counts = np.diff(extensions.first)
-        before = np.repeat(np.concatenate([[0], unfinished])[extensions.first[:-1]], counts)
-        ends = extensions.words == END_OF_QUERY
-        return _only(extensions, unfinished - before + ends <= self._config.beam)
 
     def _ended(self, extensions: Extensions) -> Iterable[Ended]:
         live = self._live
@@ -243,18 +209,13 @@ class FinishedInBeamSteps(ArraySteps):
             best = sorted(pool, key=lambda entry: entry[:2])[: self._config.beam]
             self._finished[context] = [ended for _, _, ended in best if ended is not None]
             in_beam[[index for _, index, ended in best if ended is None]] = True
-        return _only(extensions, in_beam)
-
-
-def _only(extensions: Extensions, chosen: Flags) -> Extensions:
-    """Some of them."""
-    counts: Ids = np.concatenate([[0], np.cumsum(chosen)])
-    return Extensions(
-        counts[extensions.first],
-        extensions.rows[chosen],
-        extensions.words[chosen],
-        extensions.totals[chosen],
-    )
+        counts: Ids = np.concatenate([[0], np.cumsum(in_beam)])
+        return Extensions(
+            counts[extensions.first],
+            extensions.rows[in_beam],
+            extensions.words[in_beam],
+            extensions.totals[in_beam],
+        )
 
 
 @dataclass(frozen=True, slots=True)

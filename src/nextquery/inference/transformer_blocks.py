@@ -24,6 +24,7 @@ from nextquery.inference.native import (
     address,
 )
 from nextquery.inference.output import softmax
+from nextquery.inference.rules import rows_by_context
 from nextquery.model.settings import TransformerConfig
 
 ROTARY_BASE = 10_000.0
@@ -114,7 +115,7 @@ class ArrayBlocks:
             past = [(self._by_head(cache[:, layer, 0]), cache[:, layer, 1]) for cache in caches]
             mixed = np.empty_like(query)
             scores = (keys @ query.transpose(1, 0, 2)[:, :, :, None])[..., 0].transpose(1, 0, 2)
-            for context, rows in _rows_by_context(contexts, len(caches)):
+            for context, rows in rows_by_context(contexts):
                 past_keys, past_values = past[context]
                 of_past = query[:, rows] @ past_keys.transpose(0, 2, 1)
                 shares = softmax(np.concatenate([of_past, scores[:, rows]], axis=2))
@@ -161,13 +162,6 @@ def _joined(vectors: Floats) -> Floats:
     """Heads (heads, rows, head_size) side by side (rows, d)."""
     heads, rows, size = vectors.shape
     return vectors.transpose(1, 0, 2).reshape(rows, heads * size)
-
-
-def _rows_by_context(contexts: Ids, count: int) -> Iterator[tuple[int, slice]]:
-    bounds = np.searchsorted(contexts, np.arange(count + 1)).tolist()
-    for context, (start, stop) in enumerate(pairwise(bounds)):
-        if start < stop:
-            yield context, slice(start, stop)
 
 
 class NativeBlocks:

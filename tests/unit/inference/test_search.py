@@ -311,15 +311,15 @@ def extended(
         ContextRules(shared, queries, session_words, seen_pairs=seen)
         for queries, session_words in zip(GUARDED, batch.vocabularies, strict=True)
     ]
-    decoder = predictor.decoder("fast")
+    decoder, config = predictor.decoder("fast"), DecodeConfig(beam=12)
     prefixes, live = decoder.start(batch), LivePrefixes.start(4)
-    first = allowed_extensions(decoder.predict(prefixes), live, 12, rules)
+    first = allowed_extensions(decoder.predict(prefixes), live, config, rules)
     parents = np.arange(4).repeat(4)
     words = 3 + np.arange(16) * 5
     words[1] = 153  # zebra
     longer = LivePrefixes(words[:, None], -np.arange(16.0) % 4, parents)
     prefixes = decoder.advance(prefixes, parents, words)
-    return [first, allowed_extensions(decoder.predict(prefixes), longer, 12, rules)]
+    return [first, allowed_extensions(decoder.predict(prefixes), longer, config, rules)]
 
 
 @pytest.mark.parametrize("seen", [False, True])
