@@ -132,6 +132,7 @@ def _cosines(vectors: Floats, vector: Floats) -> Floats:
 
 def _nearest(texts: Sequence[str], cosines: Floats, n: int) -> list[Neighbour]:
     order = np.argsort(-cosines, kind="stable")[:n]
+    order = order[cosines[order] > -np.inf]
     return [Neighbour(texts[index], float(cosines[index])) for index in order]
 
 

@@ -240,6 +240,7 @@ def test_the_nearest_words_are_those_of_highest_cosine(predictor: Predictor) -> 
     rest = [n for n in (-cosines).argsort().tolist() if n > 2]
     expected = [model.vocabulary.words[n] for n in rest if model.vocabulary.words[n] != "w7"]
     assert [item.text for item in result] == expected[:5]
+    assert [item.text for item in neural.nearest_words(model, "W7", 100)] == expected
     with pytest.raises(InputError, match="vocabulary"):
         neural.nearest_words(model, "unheard", 5)
 
