@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nextquery.artifacts import Artifact, read_artifact, replaced_file
 from nextquery.errors import InputError
 from nextquery.guard.guard import Guard
-from nextquery.inference.context import ContextEncoder, ContextLimits, ContextState
+from nextquery.inference.context import ContextLimits, ContextState
 from nextquery.inference.decoder import NeuralModel
 from nextquery.inference.hred import HREDModel
 from nextquery.inference.hred_network import HREDNetwork
@@ -29,20 +29,8 @@ from nextquery.text.vocabulary import SPECIAL
 
 Floats = NDArray[np.float32]
 
-
-def update_gates_many(
-    model: HREDModel, encoder: ContextEncoder[Any], contexts: Sequence[Sequence[str]]
-) -> list[Floats]:
-    """The gates `u_m` of every query that has a word: (queries, d_s) for each context.
-
-    Queries before the last ones that the model reads have gates of zero.
-    """
-    sessions = [encoder.normalised(context) for context in contexts]
-    read = model.update_gates([encoder.read_part(session) for session in sessions])
-    return [
-        np.pad(gates, ((len(session) - len(gates), 0), (0, 0)))
-        for session, gates in zip(sessions, read, strict=True)
-    ]
+_QUERIES_TOGETHER = 512
+"""Queries that are encoded together."""
 
 
 def query_weights(context: Sequence[str], gates: Floats) -> list[QueryWeight]:
@@ -83,56 +71,11 @@ def draw_gates(weights: Sequence[QueryWeight], gates: Floats, path: Path) -> Non
             figure.savefig(stream, dpi=150, format=path.suffix[1:].lower())
 
 
-_BATCH = 512
-
-
-def query_vectors(encoder: ContextEncoder[Any], queries: Sequence[str]) -> Floats:
-    """The vectors of queries (queries, size); that of a query without a word is zero."""
-    texts = [normalise_query(query) for query in queries]
-    distinct = sorted({text for text in texts if text}, key=lambda text: (text.count(" "), text))
-    parts = [
-        encoder.query_vectors(distinct[start : start + _BATCH])
-        for start in range(0, len(distinct), _BATCH)
-    ]
-    row = {text: number for number, text in enumerate(distinct)}
-    table = np.concatenate([*parts, np.zeros((1, encoder.query_size), dtype=np.float32)])
-    return np.asarray(table[[row.get(text, -1) for text in texts]], dtype=np.float32)
-
-
-def nearest_words(model: NeuralModel[Any], text: str, n: int) -> list[Neighbour]:
-    """The words nearest to a known word."""
-    word = normalise_query(text)
-    if word not in model.vocabulary:
-        raise InputError(f"{text!r}: not one word of the model's vocabulary")
-    word_id = model.vocabulary.id(word)
-    vectors = model.word_vectors()
-    cosines = _cosines(vectors, vectors[word_id])
-    cosines[[*range(len(SPECIAL)), word_id]] = -np.inf
-    return _nearest(model.vocabulary.words, cosines, n)
-
-
-def nearest_queries(
-    encoder: ContextEncoder[Any], known: Sequence[str], text: str, n: int
-) -> list[Neighbour]:
-    """The known queries that are nearest to a query."""
-    query = normalise_query(text)
-    if not query:
-        raise InputError(f"{text!r}: has no word")
-    candidates = [candidate for candidate in known if candidate != query]
-    if not candidates:
-        raise InputError("the model folder has no queries to compare with; try `words`")
-    cosines = _cosines(query_vectors(encoder, candidates), query_vectors(encoder, [query])[0])
-    return _nearest(candidates, cosines, n)
-
-
-def _cosines(vectors: Floats, vector: Floats) -> Floats:
+def _nearest(texts: Sequence[str], vectors: Floats, vector: Floats, n: int) -> list[Neighbour]:
+    """The texts whose vectors (texts, size) have the highest cosines with a vector (size,)."""
     lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(vector)
-    return np.asarray(vectors @ vector / np.maximum(lengths, 1e-12), dtype=np.float32)
-
-
-def _nearest(texts: Sequence[str], cosines: Floats, n: int) -> list[Neighbour]:
+    cosines = vectors @ vector / np.maximum(lengths, 1e-12)
     order = np.argsort(-cosines, kind="stable")[:n]
-    order = order[cosines[order] > -np.inf]
     return [Neighbour(texts[index], float(cosines[index])) for index in order]
 
 
@@ -279,18 +222,37 @@ class NeuralSuggester(SessionSuggester[ContextState[Any]]):
 
     def neighbours(self, text: str, n: int = 10, *, words: bool = False) -> list[Neighbour]:
         """The nearest known queries, or with `words` the nearest words to a word."""
+        query = normalise_query(text)
         if words:
-            return nearest_words(self.model, text, n)
-        known_queries = self.guard.tables.queries.keys()
-        return nearest_queries(self._predictor.encoder, known_queries, text, n)
+            vocabulary, vectors = self.model.vocabulary, self.model.word_vectors()
+            if query not in vocabulary:
+                raise InputError(f"{text!r}: not one word of the model's vocabulary")
+            vector, first = vectors[vocabulary.id(query)], len(SPECIAL)
+            nearest = _nearest(vocabulary.words[first:], vectors[first:], vector, n + 1)
+            return [neighbour for neighbour in nearest if neighbour.text != query][:n]
+        if not query:
+            raise InputError(f"{text!r}: has no word")
+        queries = [known for known in self.guard.tables.queries if known != query]
+        if not queries:
+            raise InputError("the model folder has no queries to compare with; try `words`")
+        return _nearest(queries, self.query_vectors(queries), self.query_vectors([query])[0], n)
 
     def word_vectors(self) -> Floats:
         """The output vectors of all words (V, d_e), in the order of `model.vocabulary.words`."""
         return self.model.word_vectors()
 
     def query_vectors(self, queries: Sequence[str]) -> Floats:
-        """The vectors of queries (queries, size)."""
-        return query_vectors(self._predictor.encoder, queries)
+        """The vectors of queries (queries, size); that of a query without a word is zero."""
+        encoder = self._predictor.encoder
+        texts = [normalise_query(query) for query in queries]
+        distinct = sorted({*texts} - {""}, key=lambda text: (text.count(" "), text))
+        parts = [
+            encoder.query_vectors(distinct[start : start + _QUERIES_TOGETHER])
+            for start in range(0, len(distinct), _QUERIES_TOGETHER)
+        ]
+        row = {text: number for number, text in enumerate(distinct)}
+        table = np.concatenate([*parts, np.zeros((1, encoder.query_size), dtype=np.float32)])
+        return np.asarray(table[[row.get(text, -1) for text in texts]], dtype=np.float32)
 
 
 class HREDSuggester(NeuralSuggester):
@@ -314,12 +276,21 @@ class HREDSuggester(NeuralSuggester):
         return query_weights(context, self.update_gates(context))
 
     def update_gates(self, context: Sequence[str]) -> Floats:
-        """The session update gates of every query that has a word (queries, d_s)."""
+        """The session update gates `u_m` of every query that has a word (queries, d_s)."""
         return self.update_gates_many([context])[0]
 
     def update_gates_many(self, contexts: Sequence[Sequence[str]]) -> list[Floats]:
-        """What `update_gates` gives for each context, computed together."""
-        return update_gates_many(self.model, self._predictor.encoder, contexts)
+        """What `update_gates` gives for each context, computed together.
+
+        Queries before the last ones that the model reads have gates of zero.
+        """
+        encoder = self._predictor.encoder
+        sessions = [encoder.normalised(context) for context in contexts]
+        read = self.model.update_gates([encoder.read_part(session) for session in sessions])
+        return [
+            np.pad(gates, ((len(session) - len(gates), 0), (0, 0)))
+            for session, gates in zip(sessions, read, strict=True)
+        ]
 
 
 class TransformerSuggester(NeuralSuggester):

@@ -4,21 +4,24 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import marisa_trie
 import numpy as np
 import pytest
 
+from nextquery.artifacts import Artifact
 from nextquery.errors import InputError
 from nextquery.guard.guard import Guard
-from nextquery.inference.context import ContextEncoder, ContextLimits
+from nextquery.guard.tables import COUNT_FORMAT, Tables
+from nextquery.inference.context import ContextLimits
 from nextquery.inference.native import give_back, keep_freed_memory
 from nextquery.inference.predictor import Predictor, TypedPrefix, WordIndex
 from nextquery.inference.settings import MOST_BEAM, DecodeConfig, override
+from nextquery.model.hred import HRED
 from nextquery.records import QueryWeight
 from nextquery.settings import descriptions
-from nextquery.suggesters import neural
-from nextquery.suggesters.neural import HREDSuggester, draw_gates, query_weights, update_gates_many
+from nextquery.suggesters.neural import HREDSuggester, draw_gates, query_weights
 from nextquery.text.vocabulary import Vocabulary
 
 from .conftest import ModelMaker, hred_of, predictor_of
@@ -196,23 +199,27 @@ def test_a_prefix_without_an_allowed_word_has_no_drawn_completion(
 CONTEXT = ["w1 w2", "??", "w3", "zebra w4"]
 
 
+def suggester_of(predictor: Predictor) -> HREDSuggester:
+    """The suggester of a model that has no folder."""
+    return HREDSuggester(cast("Artifact", None), predictor, CONFIG)
+
+
 def test_gates_rebuild_the_session_state(predictor: Predictor) -> None:
     """Eq. 3: the state moves from the old one towards the candidate by the gate."""
-    model, encoder = hred_of(predictor), predictor.encoder
-    gates = update_gates_many(model, encoder, [CONTEXT])[0]
-    assert gates.shape == (3, model.network.config.session_size)
+    network, encoder = hred_of(predictor).network, predictor.encoder
+    gates = suggester_of(predictor).update_gates(CONTEXT)
+    assert gates.shape == (3, network.config.session_size)
     assert ((gates > 0) & (gates < 1)).all()
     before, after = encoder.encode(["w1 w2"]), encoder.encode(["w1 w2", "w3"])
     vector = encoder.query_vectors(["w3"])
-    _, gate = model.network.extend_session(before.memory.session_state[None], vector)
+    _, gate = network.extend_session(before.memory.session_state[None], vector)
     np.testing.assert_allclose(gates[1], gate[0], rtol=1e-5, atol=1e-6)
     assert after.queries == ("w1 w2", "w3")
 
 
-def test_queries_before_those_that_are_read_weigh_nothing(predictor: Predictor) -> None:
-    limited = ContextEncoder(predictor.model, ContextLimits(queries=2, words=30))
-    gates = update_gates_many(hred_of(predictor), limited, [["w9", *CONTEXT]])[0]
-    last = update_gates_many(hred_of(predictor), limited, [CONTEXT[2:]])[0]
+def test_queries_before_those_that_are_read_weigh_nothing(model: HRED) -> None:
+    limited = suggester_of(predictor_of(model, limits=ContextLimits(queries=2, words=30)))
+    gates, last = limited.update_gates_many([["w9", *CONTEXT], CONTEXT[2:]])
     assert not gates[:2].any()
     np.testing.assert_allclose(gates[2:], last, rtol=1e-5, atol=1e-6)
 
@@ -233,35 +240,39 @@ def test_a_query_with_dollar_signs_is_drawn_as_it_was_typed(tmp_path: Path) -> N
 
 
 def test_the_nearest_words_are_those_of_highest_cosine(predictor: Predictor) -> None:
-    model = predictor.model
-    result, vectors = neural.nearest_words(model, "W7", 5), model.word_vectors()
+    suggester, vocabulary = suggester_of(predictor), predictor.model.vocabulary
+    vectors = suggester.word_vectors()
     matrix = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
-    cosines = matrix @ matrix[model.vocabulary.id("w7")]
+    cosines = matrix @ matrix[vocabulary.id("w7")]
     rest = [n for n in (-cosines).argsort().tolist() if n > 2]
-    expected = [model.vocabulary.words[n] for n in rest if model.vocabulary.words[n] != "w7"]
-    assert [item.text for item in result] == expected[:5]
-    assert [item.text for item in neural.nearest_words(model, "W7", 100)] == expected
+    expected = [vocabulary.words[n] for n in rest if vocabulary.words[n] != "w7"]
+    for n in (5, 100):
+        nearest = suggester.neighbours("W7", n, words=True)
+        assert [item.text for item in nearest] == expected[:n]
     with pytest.raises(InputError, match="vocabulary"):
-        neural.nearest_words(model, "unheard", 5)
+        suggester.neighbours("unheard", 5, words=True)
 
 
-def test_the_nearest_queries(predictor: Predictor) -> None:
-    known = ["w1 w2", "w1 w3", "w30 w31 w32"]
-    result = neural.nearest_queries(predictor.encoder, known, "W1 w2", 2)
-    assert "w1 w2" not in [item.text for item in result]
-    assert result[0].cosine >= result[1].cosine
+def test_the_nearest_queries(model: HRED) -> None:
+    queries = [(query, (1,)) for query in ("w1 w2", "w1 w3", "w30 w31 w32")]
+    tables = Tables(queries=marisa_trie.RecordTrie(COUNT_FORMAT, queries))
+    suggester = suggester_of(predictor_of(model, Guard(tables)))
+    nearest = suggester.neighbours("W1 w2", 2)
+    assert "w1 w2" not in [item.text for item in nearest]
+    assert nearest[0].cosine >= nearest[1].cosine
     with pytest.raises(InputError, match="no word"):
-        neural.nearest_queries(predictor.encoder, known, "!?", 2)
+        suggester.neighbours("!?", 2)
     with pytest.raises(InputError, match="`words`"):
-        neural.nearest_queries(predictor.encoder, [], "w1", 2)
+        suggester_of(predictor_of(model)).neighbours("w1", 2)
 
 
 def test_query_vectors_keep_order_and_repeats(predictor: Predictor) -> None:
-    table = neural.query_vectors(predictor.encoder, ["w2 w3", "w1", "", "w2  W3"])
+    suggester = suggester_of(predictor)
+    table = suggester.query_vectors(["w2 w3", "w1", "", "w2  W3"])
     assert table.shape == (4, predictor.model.query_size)
     np.testing.assert_array_equal(table[0], table[3])
     np.testing.assert_array_equal(table[2], 0)
-    alone = neural.query_vectors(predictor.encoder, ["w1"])
+    alone = suggester.query_vectors(["w1"])
     np.testing.assert_allclose(table[1], alone[0], rtol=1e-5, atol=1e-6)
 
 
