@@ -12,12 +12,11 @@ from weakref import finalize, ref
 import numpy as np
 import pytest
 
-from nextquery.guard.fingerprints import RareSet, pair_keys, text_keys
+from nextquery.guard.fingerprints import pair_keys, text_keys
 from nextquery.guard.guard import Guard
-from nextquery.guard.tables import Tables
 from nextquery.inference import native_decoder
-from nextquery.inference.context import ContextBatch, SessionVocabulary
-from nextquery.inference.decoder import Ended, SearchStart
+from nextquery.inference.context import SessionVocabulary
+from nextquery.inference.decoder import Ended
 from nextquery.inference.native import Library, address
 from nextquery.inference.native_decoder import (
     BLOCKED,
@@ -29,50 +28,26 @@ from nextquery.inference.native_decoder import (
     RulesCache,
     Workspace,
 )
-from nextquery.inference.predictor import Predictor
-from nextquery.inference.rules import ContextRules, FollowerTable, LivePrefixes, VocabularyRules
+from nextquery.inference.rules import ContextRules, FollowerTable, VocabularyRules
 from nextquery.inference.search import ArraySteps
 from nextquery.inference.settings import DecodeConfig
 from nextquery.model.hred import HRED
 from nextquery.text.vocabulary import Vocabulary
 
 from .conftest import ModelMaker, predictor_of
-from .test_search import GUARDED, some_pairs
+from .test_search import GUARDED, TABLES, started, with_words
 
 CONFIG = DecodeConfig(beam=7, max_words=4)
 
 
 def guard(tmp_path: Path, *, blocklist: bool) -> Guard:
     """Some pairs are common, many rare; some words and every fifth pair of words blocked."""
-    tables = Tables(
-        min_users=2,
-        common_pairs=some_pairs(0.1, 1),
-        rare_pairs=RareSet.build(some_pairs(0.4, 2)),
-    )
     if not blocklist:
-        return Guard(tables)
+        return Guard(TABLES)
     phrases = [f"w{i} w{j}" for i in range(40) for j in range(150) if (i + j) % 5 == 0]
     file = tmp_path / "list.txt"
     file.write_text("\n".join(["w3", "w4", "zeb", *phrases]), encoding="utf-8")
-    return Guard(tables, blocklist=file)
-
-
-def started(predictor: Predictor, *, seen: bool, longer: bool) -> SearchStart:
-    """The empty prefix of each context, or four prefixes of one word."""
-    batch = ContextBatch(predictor.model.vocabulary, predictor.encoder.encode_many(GUARDED))
-    shared = VocabularyRules(predictor.guard, predictor.model.vocabulary)
-    rules = [
-        ContextRules(shared, queries, typed, seen_pairs=seen)
-        for queries, typed in zip(GUARDED, batch.vocabularies, strict=True)
-    ]
-    decoder = predictor.decoder("exact")
-    prefixes = decoder.start(batch)
-    if not longer:
-        return SearchStart(rules, prefixes, LivePrefixes.start(4))
-    parents, words = np.arange(4).repeat(4), 3 + np.arange(16) * 5
-    words[1] = len(predictor.model.vocabulary) if predictor.model.copies else 50
-    live = LivePrefixes(words[:, None], -np.arange(16.0) % 4, parents)
-    return SearchStart(rules, decoder.advance(prefixes, parents, words), live)
+    return Guard(TABLES, blocklist=file)
 
 
 def run_steps(steps: ArraySteps | NativeSteps) -> list[list[Ended]]:
@@ -88,7 +63,8 @@ def both(model: HRED, checked: list[Guard], *, seen: bool, longer: bool) -> list
     searches = []
     for compiled, checks in zip((False, True), checked, strict=True):
         predictor = predictor_of(model, checks, compiled=compiled)
-        start, decoder = started(predictor, seen=seen, longer=longer), predictor.decoder("exact")
+        start, decoder = started(predictor, GUARDED, seen=seen), predictor.decoder("exact")
+        start = with_words(predictor, start) if longer else start
         steps = decoder.steps(start, CONFIG)
         assert (steps is None) != compiled
         searches.append(run_steps(steps or ArraySteps(decoder, start, CONFIG, None)))  # type: ignore[arg-type]
@@ -167,7 +143,7 @@ def test_memory_is_reused_and_grows(make_model: ModelMaker) -> None:
 @pytest.mark.usefixtures("library")
 def test_a_search_keeps_all_that_its_records_point_to(make_model: ModelMaker) -> None:
     predictor = predictor_of(make_model(words=150, copy=True))
-    start, decoder = started(predictor, seen=True, longer=False), predictor.decoder("exact")
+    start, decoder = started(predictor, GUARDED, seen=True), predictor.decoder("exact")
     assert isinstance(decoder, NativeDecoder)
     steps = decoder.steps(start, CONFIG)
     rules = decoder._rules.of(start.rules[0].shared)

@@ -37,18 +37,40 @@ from .conftest import FORMS, ModelMaker, predictor_of
 CONTEXTS = [["w1 w2", "w3 zebra"], [], ["w7"], ["w1 w2", "w5 w6", "yak w8"]]
 
 
+def started(
+    predictor: Predictor,
+    contexts: Sequence[Sequence[str]],
+    mode: Mode = "exact",
+    *,
+    seen: bool = False,
+) -> SearchStart:
+    """The empty prefix of each context, under the rules of the guard."""
+    vocabulary = predictor.model.vocabulary
+    batch = ContextBatch(vocabulary, predictor.encoder.encode_many(contexts))
+    shared = VocabularyRules(predictor.guard, vocabulary)
+    rules = [
+        ContextRules(shared, context.queries, words, seen_pairs=seen)
+        for context, words in zip(batch.contexts, batch.vocabularies, strict=True)
+    ]
+    state = predictor.decoder(mode).start(batch)
+    return SearchStart(rules, state, LivePrefixes.start(len(contexts)))
+
+
+def with_words(predictor: Predictor, start: SearchStart, mode: Mode = "exact") -> SearchStart:
+    """Four prefixes of one word for each of four contexts."""
+    parents, words = np.arange(4).repeat(4), 3 + np.arange(16) * 5
+    words[1] = len(predictor.model.vocabulary) if predictor.model.copies else 50  # zebra
+    live = LivePrefixes(words[:, None], -np.arange(16.0) % 4, parents)
+    return SearchStart(
+        start.rules, predictor.decoder(mode).advance(start.state, parents, words), live
+    )
+
+
 def search(
     model: HRED, contexts: Sequence[Sequence[str]], config: DecodeConfig
 ) -> list[list[FinishedQuery]]:
     predictor = predictor_of(model)
-    states = predictor.encoder.encode_many(contexts)
-    batch = ContextBatch(predictor.model.vocabulary, states)
-    rules = VocabularyRules(Guard(), model.vocabulary)
-    pairs = zip(states, batch.vocabularies, strict=True)
-    by_context = [ContextRules(rules, state.queries, words) for state, words in pairs]
-    decoder = predictor.decoder("exact")
-    start = SearchStart(by_context, decoder.start(batch), LivePrefixes.start(len(contexts)))
-    return beam_search(decoder, config, start)
+    return beam_search(predictor.decoder("exact"), config, started(predictor, contexts))
 
 
 def greedy(predictor: Predictor, context: Sequence[str], most: int) -> list[str]:
@@ -245,15 +267,7 @@ TWO_CONTEXTS = [["w1 w2", "w3 zebra"], ["w7"]]
 
 def steps_of(make_model: ModelMaker, config: DecodeConfig) -> ArraySteps:
     predictor = predictor_of(make_model(seed=2, copy=True), compiled=False)
-    batch = ContextBatch(predictor.model.vocabulary, predictor.encoder.encode_many(TWO_CONTEXTS))
-    shared = VocabularyRules(Guard(), predictor.model.vocabulary)
-    rules = [
-        ContextRules(shared, queries, session_words)
-        for queries, session_words in zip(TWO_CONTEXTS, batch.vocabularies, strict=True)
-    ]
-    decoder = predictor.decoder("exact")
-    start = SearchStart(rules, decoder.start(batch), LivePrefixes.start(2))
-    return ArraySteps(decoder, start, config, None)
+    return ArraySteps(predictor.decoder("exact"), started(predictor, TWO_CONTEXTS), config, None)
 
 
 def test_every_step_is_a_word_longer_until_the_longest(make_model: ModelMaker) -> None:
@@ -290,41 +304,26 @@ def some_pairs(share: float, seed: int) -> np.ndarray:
     return np.sort(pair_keys(keys[:, None], keys[None, :])[chosen])
 
 
-def guard() -> Guard:
-    """Some pairs are common, many rare."""
-    tables = Tables(
-        min_users=2,
-        common_pairs=some_pairs(0.1, 1),
-        rare_pairs=RareSet.build(some_pairs(0.4, 2)),
-    )
-    return Guard(tables)
+TABLES = Tables(
+    min_users=2, common_pairs=some_pairs(0.1, 1), rare_pairs=RareSet.build(some_pairs(0.4, 2))
+)
+"""Some pairs are common, many rare."""
 
 
-def extended(
-    make_model: ModelMaker, checked: Guard, *, compiled: bool, seen: bool
-) -> list[Extensions]:
+def extended(make_model: ModelMaker, *, compiled: bool, seen: bool) -> list[Extensions]:
     """The first word of each context, and the next of four prefixes of each."""
-    predictor = predictor_of(make_model(words=150, copy=True), checked, compiled=compiled)
-    batch = ContextBatch(predictor.model.vocabulary, predictor.encoder.encode_many(GUARDED))
-    shared = VocabularyRules(checked, predictor.model.vocabulary)
-    rules = [
-        ContextRules(shared, queries, session_words, seen_pairs=seen)
-        for queries, session_words in zip(GUARDED, batch.vocabularies, strict=True)
+    predictor = predictor_of(make_model(words=150, copy=True), Guard(TABLES), compiled=compiled)
+    start = started(predictor, GUARDED, "fast", seen=seen)
+    longer, decoder = with_words(predictor, start, "fast"), predictor.decoder("fast")
+    return [
+        allowed_extensions(decoder.predict(state), live, DecodeConfig(beam=12), rules)
+        for rules, state, live in (start, longer)
     ]
-    decoder, config = predictor.decoder("fast"), DecodeConfig(beam=12)
-    prefixes, live = decoder.start(batch), LivePrefixes.start(4)
-    first = allowed_extensions(decoder.predict(prefixes), live, config, rules)
-    parents = np.arange(4).repeat(4)
-    words = 3 + np.arange(16) * 5
-    words[1] = 153  # zebra
-    longer = LivePrefixes(words[:, None], -np.arange(16.0) % 4, parents)
-    prefixes = decoder.advance(prefixes, parents, words)
-    return [first, allowed_extensions(decoder.predict(prefixes), longer, config, rules)]
 
 
 @pytest.mark.parametrize("seen", [False, True])
 def test_the_beam_bounds_the_extensions(make_model: ModelMaker, compiled: bool, seen: bool) -> None:
-    for extensions in extended(make_model, guard(), compiled=compiled, seen=seen):
+    for extensions in extended(make_model, compiled=compiled, seen=seen):
         for context in range(4):
             words = extensions.words[extensions.first[context] : extensions.first[context + 1]]
             unfinished = np.flatnonzero(words != END_OF_QUERY)
