@@ -1,6 +1,7 @@
 """A small log with every split, and the parts of a blend made from it."""
 
 import random
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -9,7 +10,10 @@ import pytest
 from tests.conftest import make_untrained_hred
 
 from nextquery import PreparedData, fit, prepare
+from nextquery.records import Suggestion
+from nextquery.suggesters.adjacency import Adjacency
 from nextquery.suggesters.blend import Blend, BlendSettings, make_blend
+from nextquery.suggesters.rescue import Rescue
 
 TOWNS = ("oslo", "rome", "paris", "lima")
 NEXT = {"hotels": "hotel prices", "flights": "cheap flights", "museum": "opening hours"}
@@ -27,6 +31,17 @@ def rows() -> list[dict[str, str]]:
             time = (start + timedelta(minutes=minutes)).isoformat(" ")
             result.append({"user": f"u{number % 80}", "time": time, "query": query, "click": "x"})
     return result
+
+
+def texts(suggestions: Sequence[Suggestion]) -> list[str]:
+    return [item.text for item in suggestions]
+
+
+def followers(model: Adjacency | Rescue, query: str) -> dict[str, float]:
+    """What followed a query in the log, and how often."""
+    following, counts = model.followers.most_frequent(model.background.queries[query], 100)
+    names = map(model.background.text, following.tolist())
+    return dict(zip(names, counts.tolist(), strict=True))
 
 
 @pytest.fixture(scope="session")

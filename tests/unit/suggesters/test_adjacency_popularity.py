@@ -11,6 +11,8 @@ from nextquery.suggesters.adjacency import Adjacency, AdjacencySettings
 from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.popularity import Popularity, PopularitySettings
 
+from .conftest import followers, texts
+
 SESSIONS = [
     ("ann", ["paris", "paris hotels", "rome"]),
     ("bob", ["paris", "rome"]),
@@ -26,9 +28,9 @@ def model(prepared: Any, tiny_log: Any) -> Adjacency:
 
 def test_followers_are_ordered_by_count_then_text(model: Adjacency) -> None:
     result = model.suggest(["rome", "Paris"], 5)
-    assert [item.text for item in result] == ["oslo", "paris hotels"]  # rome is in the context
+    assert texts(result) == ["oslo", "paris hotels"]  # rome is in the context
     result = model.suggest(["paris"], 5)
-    assert [item.text for item in result] == ["rome", "oslo", "paris hotels"]
+    assert texts(result) == ["rome", "oslo", "paris hotels"]
     # rome followed paris 2 of 4 times; its prior is 3 of 9 queries and one imagined.
     assert result[0].score == pytest.approx(log((2 + 3 / 10) / (4 + 1)))
     assert result[0].source == "seen in the log (2 times after the last query)"
@@ -37,7 +39,7 @@ def test_followers_are_ordered_by_count_then_text(model: Adjacency) -> None:
 def test_equal_counts_are_ordered_by_frequency(prepared: Any, tiny_log: Any) -> None:
     sessions = [("a", ["x", "abc"]), ("a", ["x", "zoo"]), ("b", ["zoo", "y"])]
     result = fit_model(Adjacency, prepared(tiny_log(sessions))).suggest(["x"])
-    assert [item.text for item in result] == ["zoo", "abc"]
+    assert texts(result) == ["zoo", "abc"]
 
 
 def test_an_unseen_anchor_loses_words_from_its_end(model: Adjacency) -> None:
@@ -60,16 +62,11 @@ def test_without_shortening_an_unseen_anchor_gives_nothing(prepared: Any, tiny_l
 
 def test_rare_queries_are_neither_suggested_nor_anchors(prepared: Any, tiny_log: Any) -> None:
     model = fit_model(Adjacency, prepared(tiny_log(SESSIONS, min_users=3)))
-    assert [item.text for item in model.suggest(["paris"])] == ["rome"]
+    assert texts(model.suggest(["paris"])) == ["rome"]
     assert model.suggest(["oslo"]) == []
 
 
 LETTER_SESSIONS = [("u1", ["a", "b"]), ("u2", ["a", "b", "c"]), ("u3", ["a", "c"])]
-
-
-def followers(model: Adjacency, query: str) -> dict[str, float]:
-    result = model.followers.most_frequent(model.background.queries[query], 9)
-    return {model.background.text(int(q)): float(n) for q, n in zip(*result, strict=True)}
 
 
 def test_usefulness_and_age_multiply(prepared: Any, tiny_log: Any) -> None:
@@ -93,7 +90,7 @@ POPULAR_SESSIONS = [
 
 def test_the_most_frequent_come_first_and_ties_go_by_text(prepared: Any, tiny_log: Any) -> None:
     result = fit_model(Popularity, prepared(tiny_log(POPULAR_SESSIONS))).suggest([], 4)
-    assert [item.text for item in result] == ["paris", "rome", "oslo", "paris hotels"]
+    assert texts(result) == ["paris", "rome", "oslo", "paris hotels"]
     # 6 queries were counted and one more is imagined: paris 2/7, oslo 1/7.
     assert result[0].score == pytest.approx(log(2 / 7))
     assert result[2].score == pytest.approx(log(1 / 7))
@@ -125,7 +122,7 @@ def test_a_recent_query_outweighs_an_old_one(prepared: Any, tiny_log: Any) -> No
     old, new = model.score([], ["old", "new"])
     assert exp(old.log_likelihood) == pytest.approx(0.5 / 4)
     assert exp(new.log_likelihood) == pytest.approx(1 / 4)
-    assert [item.text for item in model.suggest([], 3)] == ["new", "new news", "old"]
+    assert texts(model.suggest([], 3)) == ["new", "new news", "old"]
 
 
 def test_with_trending_days_only_what_rises_is_suggested(prepared: Any, tiny_log: Any) -> None:
@@ -135,7 +132,7 @@ def test_with_trending_days_only_what_rises_is_suggested(prepared: Any, tiny_log
     days = [day for day in range(20) for _ in range(3)] + [19] * 12
     data = prepared(tiny_log([*always, *lately], days=days))
     rising = PopularitySettings(trending_days=2)
-    assert [item.text for item in fit_model(Popularity, data, rising).suggest([], 5)] == ["hats"]
+    assert texts(fit_model(Popularity, data, rising).suggest([], 5)) == ["hats"]
     assert fit_model(Popularity, data).suggest([], 1)[0].text == "red boots"
     with pytest.raises(InputError, match="neither `half_life_days`"):
         fit_model(Popularity, data, PopularitySettings(trending_days=2, window_days=3))

@@ -19,17 +19,18 @@ from pydantic import ValidationError
 
 from nextquery.errors import ArtifactError, InputError
 from nextquery.logs.data_folder import PreparedData
-from nextquery.records import Suggestion
 from nextquery.settings import descriptions
 from nextquery.suggesters import count_suggester
 from nextquery.suggesters.adjacency import Adjacency, AdjacencySettings
 from nextquery.suggesters.background import Ages, AgingSettings
 from nextquery.suggesters.base import Adjustable
-from nextquery.suggesters.count_suggester import CountSuggester, diverse
+from nextquery.suggesters.count_suggester import CountSuggester
 from nextquery.suggesters.fit import FITTERS, fit_model
 from nextquery.suggesters.loading import COUNT_MODELS, count_model, load
 from nextquery.suggesters.popularity import Popularity
 from nextquery.suggesters.sequences import UsefulCounts
+
+from .conftest import followers, texts
 
 TOPICS = ("paris", "rome", "oslo")
 WORDS = ("hotels", "flights", "museum", "map")
@@ -201,10 +202,6 @@ def completion(prepared: Any, tiny_log: Any, tmp_path: Path) -> Any:
     return load(tmp_path / "model")
 
 
-def texts(suggestions: list[Suggestion]) -> list[str]:
-    return [item.text for item in suggestions]
-
-
 def test_known_queries_with_the_beginning_most_likely_first(completion: Any) -> None:
     # "red boots" was typed 3 times, "red shoes" twice, "red scarf" once.
     assert texts(completion.complete([], "RED", 5)) == ["red boots", "red shoes", "red scarf"]
@@ -263,16 +260,6 @@ def test_completions_are_the_likeliest_of_all_known_queries(
             # by score: equally likely ones may differ in the last digit
             best = pytest.approx(sorted(scores, reverse=True)[:4])
             assert [item.score for item in result] == best, (context, prefix)
-
-
-def test_diversity_prefers_words_not_yet_shown() -> None:
-    result = [
-        Suggestion("red shoes", -1.0, ""),
-        Suggestion("red shoes sale", -1.1, ""),
-        Suggestion("blue hat", -2.0, ""),
-    ]
-    assert texts(diverse(result, 2, 0.0)) == ["red shoes", "red shoes sale"]
-    assert texts(diverse(result, 2, 0.8)) == ["red shoes", "blue hat"]
 
 
 def test_any_model_can_give_a_diverse_list(prepared: Any, tiny_log: Any, tmp_path: Path) -> None:
@@ -377,40 +364,39 @@ SOCK_CLICKS = [(f"b{n}", "socks", "https://example/socks") for n in range(20)]
 WEIGHED = AdjacencySettings(useful_weight=4)
 
 
-def counts(model: Adjacency) -> dict[str, float]:
-    anchor = model.background.id("shoes")
-    assert anchor is not None
-    ids, result = model.followers.most_frequent(anchor, 9)
-    return {model.background.text(query): float(n) for query, n in zip(ids, result, strict=True)}
-
-
 @pytest.mark.parametrize("engine", ["polars", "duckdb"])
 def test_useful_followers_count_for_more(prepared: Any, tiny_log: Any, engine: str) -> None:
     data = prepared(tiny_log(CLICKED_SESSIONS, clicks=SOCK_CLICKS))
-    assert counts(fit_model(Adjacency, data)) == {"boots": 24, "socks": 20}
+    assert followers(fit_model(Adjacency, data), "shoes") == {"boots": 24, "socks": 20}
     weighed = fit_model(Adjacency, data, WEIGHED, engine=engine)
     # Undecided: 1 of 2 imaginary ones. Typed 44 + 24 + 20 times, 10 of them useful.
     ordinary = 10 / 88
     boots = 24 * (1 + 3 * (0 + 10 * ordinary) / 34)
     socks = 20 * (1 + 3 * (10 + 10 * ordinary) / 30)
-    assert counts(weighed) == pytest.approx({"boots": boots, "socks": socks})
-    assert [item.text for item in weighed.suggest(["shoes"], 2)] == ["socks", "boots"]
+    assert followers(weighed, "shoes") == pytest.approx({"boots": boots, "socks": socks})
+    assert texts(weighed.suggest(["shoes"], 2)) == ["socks", "boots"]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FITTERS if kind not in ("rescue", "cacb")])
+BOTH_CLICKED = [
+    *(*SOCK_CLICKS, ("a0", "boots", "https://example/boots")),
+    *((f"a{n}", "shoes", "https://example/boots") for n in range(24)),
+]
+TWO_TOPICS = [*SOCK_CLICKS, *((f"a{n}", "boots", "https://example/boots") for n in range(2))]
+
+
+@pytest.mark.parametrize("kind", COUNT_MODELS)
 def test_every_kind_takes_it(prepared: Any, tiny_log: Any, kind: str) -> None:
-    """Boots are typed more often, socks are clicked."""
-    clicked = [*SOCK_CLICKS, ("a0", "boots", "https://example/boots")]
-    clicked += [(f"a{n}", "shoes", "https://example/boots") for n in range(24)]
-    data = prepared(tiny_log(CLICKED_SESSIONS, clicks=clicked))
-    model_type: type[CountSuggester[Any]] = count_model(kind)
+    """Boots are typed more often, socks are clicked; to rescue, shoes fail."""
+    clicks = {"rescue": SOCK_CLICKS, "cacb": TWO_TOPICS}.get(kind, BOTH_CLICKED)
+    data = prepared(tiny_log(CLICKED_SESSIONS, clicks=clicks))
+    hits = (lambda query: query != "shoes") if kind == "rescue" else None
     asked = {"satisfactory": False} if kind == "shortcuts" else {}
+    model_type: type[CountSuggester[Any]] = count_model(kind)
     first = []
     for weight in (1, 20):
         settings = model_type.settings_type.model_validate({"useful_weight": weight, **asked})
-        model = fit_model(model_type, data, settings)
-        first.append([item.text for item in model.suggest(["shoes"], 1)])
-    assert first == [["boots"], ["socks"]]
+        first += texts(fit_model(model_type, data, settings, hits=hits).suggest(["shoes"], 1))
+    assert first == ["boots", "socks"]
 
 
 def test_concepts_are_weighed_by_all_their_queries() -> None:
@@ -419,37 +405,14 @@ def test_concepts_are_weighed_by_all_their_queries() -> None:
     assert factors == pytest.approx([1 + (10 + 5) / 40, 1 + (10 + 5) / 20])
 
 
-def test_cacb_is_weighed(prepared: Any, tiny_log: Any) -> None:
-    clicks = [*SOCK_CLICKS, *((f"a{n}", "boots", "https://example/boots") for n in range(2))]
-    data = prepared(tiny_log(CLICKED_SESSIONS, clicks=clicks))
-    kind = count_model("cacb")
-    plain, weighed = (
-        fit_model(kind, data, kind.settings_type.model_validate({"useful_weight": weight}))
-        for weight in (1, 20)
-    )
-    assert plain.suggest(["shoes"], 1)[0].text == "boots"
-    assert weighed.suggest(["shoes"], 1)[0].text == "socks"
-
-
-def test_rescue_is_weighed(prepared: Any, tiny_log: Any) -> None:
-    data = prepared(tiny_log(CLICKED_SESSIONS, clicks=SOCK_CLICKS))
-    kind = count_model("rescue")
-    texts = []
-    for weight in (1, 20):
-        settings = kind.settings_type.model_validate({"useful_weight": weight})
-        model = fit_model(kind, data, settings, hits=lambda query: query != "shoes")
-        texts.append(model.suggest(["shoes"], 1)[0].text)
-    assert texts == ["boots", "socks"]
-
-
 def test_what_is_typed_again_at_once_is_not_useful(prepared: Any, tiny_log: Any) -> None:
     """In the test data the queries of a session are a minute apart."""
     again = [*CLICKED_SESSIONS, *((f"c{n}", ("boots", "hats")) for n in range(5))]
     clicks = [*SOCK_CLICKS, *((f"c{n}", "boots", "https://example/boots") for n in range(5))]
-    result = counts(fit_model(Adjacency, prepared(tiny_log(again, clicks=clicks)), WEIGHED))
+    model = fit_model(Adjacency, prepared(tiny_log(again, clicks=clicks)), WEIGHED)
     # Five clicked and followed, none of them useful: an undecided one is useful 1 time in 7.
     ordinary = (20 / 7) / 98
-    assert result["boots"] == pytest.approx(24 * (1 + 3 * 10 * ordinary / 39))
+    assert followers(model, "shoes")["boots"] == pytest.approx(24 * (1 + 3 * 10 * ordinary / 39))
 
 
 SESSIONS = [(f"u{n}", ["red shoes", "red boots"]) for n in range(3)]

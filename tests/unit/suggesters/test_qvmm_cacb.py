@@ -14,6 +14,8 @@ from nextquery.suggesters.cacb import CACB, CACBSettings
 from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.qvmm import QVMM, QVMMSettings
 
+from .conftest import texts
+
 SESSIONS = [
     ("ann", ["a", "b", "c"]),
     ("bob", ["a", "b", "c"]),
@@ -38,7 +40,7 @@ def test_probabilities_by_hand(model: QVMM) -> None:
         [log(after_x_b["c"]), log(after_x_b["d"])]
     )
     result = model.suggest(["x", "b"], 5)
-    assert [item.text for item in result] == ["d", "c"]
+    assert texts(result) == ["d", "c"]
     assert [item.score for item in result] == pytest.approx(
         [log(after_x_b["d"]), log(after_x_b["c"])]
     )
@@ -53,7 +55,7 @@ def test_an_unknown_text_escapes_through_every_length(model: QVMM) -> None:
 
 def test_followers_of_a_shorter_context_fill_the_list(model: QVMM) -> None:
     result = model.suggest(["a", "b"], 5)
-    assert [item.text for item in result] == ["c", "d"]
+    assert texts(result) == ["c", "d"]
     assert result[1].source == "seen in the log (2 times after the last query)"
 
 
@@ -106,7 +108,7 @@ def test_a_last_query_never_seen_is_shortened_and_said_so(prepared: Any, tiny_lo
 def test_a_rare_query_breaks_the_sequence(prepared: Any, tiny_log: Any) -> None:
     sessions = [("ann", ["a", "secret", "b"]), ("bob", ["a", "b"]), ("cat", ["b", "a", "b"])]
     model = fit_model(QVMM, prepared(tiny_log(sessions, min_users=2)), EXACT)
-    assert [item.text for item in model.suggest(["a"])] == ["b"]
+    assert texts(model.suggest(["a"])) == ["b"]
     assert model.suggest(["a"])[0].source.startswith("seen in the log (2 times")
     assert model.matched(["a", "secret"]) == 0
 
@@ -141,15 +143,6 @@ def test_probabilities_sum_to_at_most_one(
     suggested = model.suggest(context, 3)
     scored = {item.text: item.log_likelihood for item in model.score(context, known)}
     assert all(item.score == pytest.approx(scored[item.text]) for item in suggested)
-
-
-def after(model: QVMM, *newest_first: str) -> dict[str, float]:
-    """The counts at the deepest node that the queries lead to."""
-    path = model.tree.match([model.background.queries[query] for query in newest_first])
-    if len(path) < len(newest_first):
-        return {}
-    result = model.tree.followers.most_frequent(path[-1], 9)
-    return {model.background.text(int(q)): float(n) for q, n in zip(*result, strict=True)}
 
 
 CONCEPT_SESSIONS = [
@@ -198,7 +191,7 @@ def test_a_concept_is_shown_as_its_most_clicked_query(cacb: CACB) -> None:
 
 def test_a_shown_query_is_never_one_of_the_context(cacb: CACB) -> None:
     result = cacb.suggest(["hotels in paris", "cheap flights"], 1)
-    assert [item.text for item in result] == ["paris hotels"]
+    assert texts(result) == ["paris hotels"]
 
 
 def test_probabilities_of_cacb_by_hand(cacb: CACB) -> None:

@@ -18,6 +18,8 @@ from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.rescue import Rescue, RescueSettings, rescued
 from nextquery.suggesters.shortcuts import Shortcuts, ShortcutsSettings
 
+from .conftest import followers, texts
+
 SESSIONS = [
     ("ann", ["paris trip", "paris hotels"]),
     ("bob", ["paris", "paris hotels"]),
@@ -48,7 +50,7 @@ def test_similar_endings_are_ranked_by_words_and_by_frequency(model: Shortcuts) 
     result = model.suggest(["paris"])
     # paris occurs 4 times in the 7 words before "paris hotels", once in 3 before the tower.
     hotels, tower = _bm25(4, 7, 2), _bm25(1, 3, 2)
-    assert [item.text for item in result] == ["paris hotels", "eiffel tower"]
+    assert texts(result) == ["paris hotels", "eiffel tower"]
     assert result[0].score == pytest.approx(0.5 * 1 + 0.5 * 2 / 2, rel=1e-5)
     assert result[1].score == pytest.approx(0.5 * tower / hotels + 0.5 * 1 / 2, rel=1e-5)
     assert result[0].source == "seen in the log (2 times at the end of a similar session)"
@@ -86,7 +88,7 @@ def test_only_the_most_similar_documents_are_ranked(prepared: Any, tiny_log: Any
     result = fit_model(Shortcuts, prepared(tiny_log(SESSIONS, CLICKS)), settings).suggest(
         ["eiffel paris"]
     )
-    assert [item.text for item in result] == ["eiffel tower"]
+    assert texts(result) == ["eiffel tower"]
 
 
 def test_half_of_the_probability_belongs_to_the_endings_found(model: Shortcuts) -> None:
@@ -109,7 +111,7 @@ def test_a_log_without_clicks_says_what_to_do(prepared: Any, tiny_log: Any) -> N
 
 def test_a_rare_ending_is_not_a_document(prepared: Any, tiny_log: Any) -> None:
     model = fit_model(Shortcuts, prepared(tiny_log(SESSIONS, CLICKS, min_users=2)))
-    assert [item.text for item in model.suggest(["paris trip"])] == ["paris hotels"]
+    assert texts(model.suggest(["paris trip"])) == ["paris hotels"]
 
 
 ENDED_SESSIONS = [
@@ -201,10 +203,6 @@ def rescue(prepared: Any, tiny_log: Any, tmp_path: Path) -> Rescue:
     return model
 
 
-def texts(suggestions: list[Suggestion]) -> list[str]:
-    return [item.text for item in suggestions]
-
-
 def test_the_first_query_that_found_something_counts(rescue: Rescue) -> None:
     result = rescue.suggest(["london", "Paris hotles!"], 5)
     assert texts(result) == ["paris hotels", "rome"]
@@ -260,12 +258,6 @@ def test_the_rescue_leads_and_nothing_comes_twice() -> None:
 def test_only_rescue_asks_what_finds_something(prepared: Any, tiny_log: Any) -> None:
     with pytest.raises(InputError, match="`hits`: adjacency does not ask"):
         fit_model(Adjacency, prepared(tiny_log(FAILED_SESSIONS)), hits=TITLES)
-
-
-def followers(model: Rescue, query: str) -> dict[str, int]:
-    row = model.background.queries[query]
-    result = model.followers.most_frequent(row, 100)
-    return {model.background.text(int(q)): int(n) for q, n in zip(*result, strict=True)}
 
 
 def test_the_next_query_that_did_not_fail_counts_once_a_session(
