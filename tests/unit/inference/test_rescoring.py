@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from nextquery.inference import rescoring
-from nextquery.inference.context import ContextBatch, ContextEncoder
-from nextquery.inference.hred import HREDModel
+from nextquery.inference.context import ContextBatch
 from nextquery.inference.predictor import Predictor
 from nextquery.model.hred import HRED
 from nextquery.model.likelihood import SessionLikelihood
@@ -18,16 +17,19 @@ from nextquery.text.batching import build_batch
 from nextquery.text.corpus import SessionLimits, encode_sessions
 from nextquery.text.vocabulary import PADDING
 
-from .conftest import FORMS, ModelMaker, network_of, predictor_of
+from .conftest import FORMS, ModelMaker, predictor_of
 
 CANDIDATES = ["w1", "w1 w2", "w1 w2 w3", "w9 unheard w4", "", "W1  W2!"]
 
 
 @torch.inference_mode()
 def by_hand(model: HRED, context: list[str], candidate: str) -> float:
-    """Eq. 6 for a model without copying."""
-    encoder = ContextEncoder(HREDModel(network_of(model)))
-    state = torch.from_numpy(encoder.encode(context).memory.session_state)[None]
+    """Eq. 6 by the steps of a model without copying."""
+    state = model.start_session()
+    for query in context:
+        ids = torch.tensor([model.vocabulary.encode(query)])
+        vector, _ = model.encode_queries(ids, torch.tensor([ids.shape[1]]))
+        state, _ = model.extend_session(state, vector)
     session = model.session_inputs(state)
     hidden, last, total = model.start_decoder(state, session), None, 0.0
     for word in model.vocabulary.encode(candidate.lower().replace("!", "")):

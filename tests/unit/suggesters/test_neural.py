@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
+from tests.unit.inference.test_rescoring import by_hand
 
 from nextquery.errors import InputError
 from nextquery.model.hred import HRED
@@ -50,37 +50,18 @@ def asked(folder: Path, context: list[str]) -> dict[str, Any]:
 
 def test_everything_is_answered_without_torch(served_models: dict[str, Path]) -> None:
     folder = served_models["hred"]
-    words = HRED.from_pretrained(folder).vocabulary.words[3:]
+    model = HRED.from_pretrained(folder)
+    words = model.vocabulary.words[3:]
     context = [words[0], f"{words[1]} {words[2]}"]
     result = asked(folder, context)
     assert not result["torch"]
     assert result["suggest"] == result["after"]
     assert all(result[key] for key in ("suggest", "fast", "sample", "diverse", "complete"))
     assert all(text.startswith(context[0][:1]) for text in result["complete"])
-    expected = [reference_score(folder, context, item) for item in context]
+    expected = [by_hand(model, context, item) for item in context]
     assert result["score"] == pytest.approx(expected, abs=1e-4)
     assert len(result["explain"]) == len(result["neighbours"]) == 2
     assert result["vectors"] == [[len(words) + 3, 8], [2, 12]]
-
-
-@torch.inference_mode()
-def reference_score(folder: Path, context: list[str], candidate: str) -> float:
-    """The likelihood by the reference model's own steps, from the same folder."""
-    model = HRED.from_pretrained(folder)
-    state = model.start_session()
-    for query in context:
-        ids = torch.tensor([model.vocabulary.encode(query)])
-        vector, _ = model.encode_queries(ids, torch.tensor([ids.shape[1]]))
-        state, _ = model.extend_session(state, vector)
-    session = model.session_inputs(state)
-    hidden, last, total = model.start_decoder(state, session), None, 0.0
-    for word in model.vocabulary.encode(candidate):
-        logits = model.word_scores(model.output_vector(hidden, last, session))
-        logits[:, 0] = -torch.inf
-        total += float(logits.log_softmax(dim=1)[0, word])
-        last = torch.tensor([word])
-        hidden = model.advance_decoder(hidden, last, session)
-    return total
 
 
 def test_a_saved_copy_gives_the_same_lists(served_models: dict[str, Path], tmp_path: Path) -> None:
