@@ -1,7 +1,7 @@
 """A training run: its folders, its checks and its errors."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -249,28 +249,21 @@ def test_a_count_model_is_not_a_finished_run(tmp_path: Path) -> None:
         check_folders(tmp_path / "m", resume=True)
 
 
-def test_a_finished_run_is_not_resumed(out: Path) -> None:
+def put_aside(folder: Path) -> None:
+    """The first half of a clean-up."""
+    folder.rename(folder.with_name(".m.training.0123abcd.finished"))
+
+
+@pytest.mark.parametrize("clean_up", [remove, put_aside, lambda folder: None])
+def test_a_finished_run_is_not_resumed_wherever_it_was_killed(
+    out: Path, clean_up: Callable[[Path], None]
+) -> None:
     finish(out, run_id(folder_of_run(out), 1, silent))
-    remove(folder_of_run(out))
+    clean_up(folder_of_run(out))
     with pytest.raises(ArtifactError, match="this run is finished"):
         check_folders(out, resume=True)
+    assert [path.name for path in out.parent.iterdir()] == ["m"]
     check_folders(out, resume=False)
-
-
-def test_a_run_killed_before_its_clean_up_is_finished(out: Path) -> None:
-    finish(out, run_id(folder_of_run(out), 1, silent))
-    with pytest.raises(ArtifactError, match="this run is finished"):
-        check_folders(out, resume=True)
-    assert [path.name for path in out.parent.iterdir()] == ["m"]
-
-
-def test_a_run_killed_in_its_clean_up_is_finished(out: Path) -> None:
-    run = run_id(folder_of_run(out), 1, silent)
-    finish(out, run)
-    folder_of_run(out).rename(out.with_name(".m.training.0123abcd.finished"))
-    with pytest.raises(ArtifactError, match="this run is finished"):
-        check_folders(out, resume=True)
-    assert [path.name for path in out.parent.iterdir()] == ["m"]
 
 
 def test_a_run_that_would_replace_the_model_of_another_run_continues(out: Path) -> None:

@@ -30,13 +30,17 @@ from nextquery.training.trainer import (
 from .conftest import ALONE, SIZE, random_sessions
 
 
-def trainer(folder: Path, **settings: Any) -> Trainer:
+def likelihood_of(dropout: float = 0.0) -> SessionLikelihood:
     torch.manual_seed(1)
-    config = ModelConfig(embedding_size=6, query_size=8, session_size=10)
+    config = ModelConfig(embedding_size=6, query_size=8, session_size=10, dropout=dropout)
     model = HRED(config, Vocabulary(f"word{index}" for index in range(SIZE - 3)))
+    return SessionLikelihood(model, chunk=7)
+
+
+def trainer(folder: Path, **settings: Any) -> Trainer:
     train = TrainConfig.model_validate({"batch_words": 64, "report_every": 1, **settings})
     return Trainer(
-        SessionLikelihood(model, chunk=32),
+        likelihood_of(),
         train,
         Feed(random_sessions(40, 1), train.seed, train.batch_words, train.sort_window),
         random_sessions(10, 2),
@@ -132,13 +136,6 @@ def test_the_loss_is_a_mean_over_words_or_sessions(tmp_path: Path, per: str) -> 
     first = next(iter(read_metrics(tmp_path / METRICS)))
     assert first["gradient_norm"] == pytest.approx(float(expected.norm()), rel=1e-4)
     assert first["loss"] == pytest.approx(-float(total.detach()) / len(rows), rel=1e-5)
-
-
-def likelihood_of(dropout: float = 0.0) -> SessionLikelihood:
-    torch.manual_seed(1)
-    config = ModelConfig(embedding_size=6, query_size=8, session_size=10, dropout=dropout)
-    model = HRED(config, Vocabulary(f"word{index}" for index in range(SIZE - 3)))
-    return SessionLikelihood(model, chunk=7)
 
 
 def test_the_numbers_by_hand() -> None:
