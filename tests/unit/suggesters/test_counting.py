@@ -1,30 +1,23 @@
 """What count models are made of: backgrounds, followers, suffix trees, concepts, stored arrays."""
 
-from dataclasses import dataclass
 from math import log, sqrt
 from pathlib import Path
 from typing import Any
 
-import marisa_trie
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from nextquery.artifacts import Artifact, open_artifact, publish
-from nextquery.artifacts.arrays import load_array, load_trie
-from nextquery.errors import ArtifactError, InputError
+from nextquery.errors import InputError
 from nextquery.suggesters.background import (
     Background,
     Followers,
     count_background,
     frequency_ranks,
     heaviest_first,
-    load_record,
     save_array,
-    save_record,
 )
 from nextquery.suggesters.cacb import find_concepts, unit_vectors
 from nextquery.suggesters.sequences import collected, following, open_log, without_repeats
@@ -47,22 +40,6 @@ def test_the_prior_leaves_one_observation_to_other_texts(background: Background)
     assert paris is not None
     assert background.prior(paris) == 3 / 8
     assert background.log_prior("paris") == pytest.approx(log(3 / 8))
-
-
-def test_other_texts_are_spelt_out(background: Background) -> None:
-    words, total = float(background.word_counts.sum()), 7.0
-    symbols = words + total + 1
-    hotels = int(background.word_counts[background.words["hotels"]])
-    expected = log(1 / 8) + log(hotels / symbols) + log(1 / symbols) + log(total / symbols)
-    assert background.log_prior("hotels unheard") == pytest.approx(expected)
-    assert background.unknown_words("hotels unheard") == ("unheard",)
-
-
-def test_an_unknown_query_loses_words_from_its_end(background: Background) -> None:
-    known = background.newest_known(["paris hotels cheap"], shorten=True)
-    assert known.queries == (background.id("paris hotels"),)
-    assert known.shortened_to == "paris hotels"
-    assert background.newest_known(["oslo rome"], shorten=True).shortened_to is None
 
 
 def test_the_newest_known_queries_stop_at_the_first_unknown(background: Background) -> None:
@@ -144,13 +121,6 @@ def test_matching_stops_at_the_first_unknown_symbol() -> None:
     assert tree.match([2, 0]) == [2]
     assert tree.match([0, 2]) == []
     assert tree.match([2, 1, 1]) == [2, 3]
-
-
-def test_a_long_list_is_searched_only_as_far_as_needed() -> None:
-    tree = _tree({symbol: 2000 - symbol for symbol in range(1, 2000)})
-    symbols, result = tree.best([1], 3)
-    assert symbols.tolist() == [1, 2, 3]
-    assert result.tolist() == tree.probabilities([1], symbols).tolist()
 
 
 def test_equal_counts_far_down_the_list_are_found_by_their_prior() -> None:
@@ -329,40 +299,6 @@ def test_incremental_diameters_equal_those_of_all_pairs() -> None:
             assert squares.sum() / (len(members) * (len(members) - 1)) <= 0.8**2 + 1e-9
 
 
-@dataclass(frozen=True)
-class Table:
-    rows: NDArray[Any]
-    counts: NDArray[Any]
-
-
-STORED_TABLE = Table(np.arange(5), np.array([0.5, 1.5]))
-
-
-@pytest.fixture
-def artifact(tmp_path: Path) -> Artifact:
-    with publish(tmp_path / "model", "popularity", {}) as folder:
-        save_array(folder, "one.npy", np.arange(3, dtype=np.int32))
-        save_record(folder, "table", STORED_TABLE)
-        marisa_trie.Trie(["paris", "rome"]).save(str(folder / "names.trie"))
-    return open_artifact(tmp_path / "model", "popularity")
-
-
-def test_what_is_written_is_read(artifact: Artifact) -> None:
-    assert load_array(artifact, "one.npy").tolist() == [0, 1, 2]
-    result = load_record(artifact, "table", Table)
-    assert result.rows.tolist() == STORED_TABLE.rows.tolist()
-    assert result.counts.tolist() == STORED_TABLE.counts.tolist()
-    assert "rome" in load_trie(artifact, "names.trie")
-
-
 def test_an_array_of_objects_is_never_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="allow_pickle"):
         save_array(tmp_path, "bad.npy", np.array([{}], dtype=object))
-
-
-@pytest.mark.parametrize("name", ["one.npy", "names.trie"])
-def test_a_file_that_is_not_such_a_thing_is_a_clear_error(artifact: Artifact, name: str) -> None:
-    (artifact.path / name).write_bytes(b"nonsense")
-    read = load_array if name.endswith("npy") else load_trie
-    with pytest.raises(ArtifactError, match=name):
-        read(artifact, name)
