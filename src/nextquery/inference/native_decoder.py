@@ -131,82 +131,76 @@ class Sizes(NamedTuple):
 
 
 class Workspace:
-    """The memory of a search: its record, and the arrays that it points to."""
+    """The memory of a search: its record, and the arrays that it points to by their names."""
 
     def __init__(self, sizes: Sizes, model: "PackedWeights") -> None:
         self.sizes = sizes
         contexts, rows, longest, copied = sizes
-        blocks = model.width // BLOCK
-        self.words, *self._whole = _arrays(
-            np.int64, rows * longest, rows * longest, rows, rows, rows, rows
-        )
-        _, self.last, self.read, self.parents, self.contexts = self._whole
-        self.totals, self.bounds = _arrays(np.float64, rows, contexts)
-        self.hidden, _, self.previous, *self._floats = floats = _arrays(
-            *(np.float32, rows * model.state_size, rows * model.state_size),
-            *(rows * model.word_size, rows * blocks, rows * model.word_size),
-            *(rows, rows * copied, rows),
-        )
-        self._addresses = [
-            *map(address, (self.words, *self._whole, self.totals, self.bounds)),
-            *map(address, floats[:3]),
-        ]
-        self._predicted = [address(self.contexts), *map(address, self._floats)]
+        words, states = rows * longest, rows * model.state_size
+        self.arrays = {
+            **_arrays(np.int64, words=words, next_words=words),
+            **_arrays(np.int64, last=rows, read=rows, parents=rows, contexts=rows),
+            **_arrays(np.float64, totals=rows, bounds=contexts),
+            **_arrays(np.float32, hidden=states, next_hidden=states),
+            **_arrays(np.float32, previous=rows * model.word_size, omega=rows * model.word_size),
+            **_arrays(np.float32, block_best=rows * model.width // BLOCK, normaliser=rows),
+            **_arrays(np.float32, log_pointer=rows * copied, log_softmax_share=rows),
+        }
+        self._addresses = _addresses(self.arrays)
         self.record = SearchRecord()
         self._grow(3 * rows + 64)
 
     def begin(self, start: SearchStart, beam: int, longest: int) -> None:
         """Put the first prefixes of a search here."""
-        live, prefixes = start.live, start.state
+        live, prefixes, arrays = start.live, start.state, self.arrays
         rows, length = live.words.shape
         stage = _STARTED if prefixes.previous is None else _ADVANCED
-        state = (beam, longest, stage, rows, length, 0, 0)
-        self.record = SearchRecord(*state, *self._addresses, rows, *self._predicted, **self._room)
-        self.words[: rows * longest].reshape(rows, longest)[:, :length] = live.words
-        self.totals[:rows], self.contexts[:rows] = live.totals, live.contexts
+        fields = {**self._addresses, **self._room, "predicted_rows": rows}
+        fields["predicted_contexts"] = fields["contexts"]
+        self.record = SearchRecord(beam, longest, stage, rows, length, **fields)
+        arrays["words"][: rows * longest].reshape(rows, longest)[:, :length] = live.words
+        arrays["totals"][:rows], arrays["contexts"][:rows] = live.totals, live.contexts
         if length:
-            self.last[:rows] = live.words[:, -1]
+            arrays["last"][:rows] = live.words[:, -1]
         self.take_states(prefixes.hidden, prefixes.previous)
 
     def take_states(self, hidden: Floats, previous: Floats | None) -> None:
         """Put the states of the prefixes here, and the vectors of their last words."""
-        self.hidden[: hidden.size] = hidden.ravel()
+        self.arrays["hidden"][: hidden.size] = hidden.ravel()
         if previous is not None:
-            self.previous[: previous.size] = previous.ravel()
+            self.arrays["previous"][: previous.size] = previous.ravel()
 
     def grow(self) -> None:
         """Four times the capacity for extensions; nothing else changes."""
         self._grow(4 * self.record.room)
-        for name, value in self._room.items():
+        for name, value in self._room.items():  # the kernels exchange other addresses
             setattr(self.record, name, value)
 
     def _grow(self, room: int) -> None:
         contexts, _, longest, _ = self.sizes
-        sizes = (contexts + 1, room, room, room, room * longest)
-        self.first, self.extension_rows, self.extension_words, *ended = _arrays(np.int64, *sizes)
-        self.ended_contexts, self.ended_words = ended
-        self.extension_totals, self.ended_totals = _arrays(np.float64, room, room)
-        self.doubtful, self.refused = _arrays(np.uint8, room, room)
         arrays = {
-            "first": self.first,
-            "extension_rows": self.extension_rows,
-            "extension_words": self.extension_words,
-            "extension_totals": self.extension_totals,
-            "extension_doubtful": self.doubtful,
-            "refused": self.refused,
-            "ended_contexts": self.ended_contexts,
-            "ended_words": self.ended_words,
-            "ended_totals": self.ended_totals,
+            **_arrays(np.int64, first=contexts + 1, extension_rows=room, extension_words=room),
+            **_arrays(np.int64, ended_contexts=room, ended_words=room * longest),
+            **_arrays(np.float64, extension_totals=room, ended_totals=room),
+            **_arrays(np.uint8, extension_doubtful=room, refused=room),
         }
-        self._room = {"room": room, **{name: address(array) for name, array in arrays.items()}}
+        self.arrays |= arrays
+        self._room = {"room": room, **_addresses(arrays)}
 
 
-def _arrays(kind: Any, *sizes: int) -> list[NDArray[Any]]:
+def _addresses(arrays: dict[str, NDArray[Any]]) -> dict[str, int]:
+    return {name: address(array) for name, array in arrays.items()}
+
+
+def _arrays(kind: Any, **sizes: int) -> dict[str, NDArray[Any]]:
     """Arrays in one block of memory, aligned to cache lines."""
     line = 64 // np.dtype(kind).itemsize
-    starts = np.cumsum([0, *(size + -size % line for size in sizes)]).tolist()
+    starts = np.cumsum([0, *(size + -size % line for size in sizes.values())]).tolist()
     memory = aligned(starts[-1], kind)
-    return [memory[start : start + size] for start, size in zip(starts, sizes, strict=False)]
+    return {
+        name: memory[start : start + size]
+        for (name, size), start in zip(sizes.items(), starts, strict=False)
+    }
 
 
 class NativeSteps:
@@ -238,7 +232,7 @@ class NativeSteps:
         decoder, space = self._decoder, self._space
         if space is None:
             return None
-        space.bounds[: len(bounds)] = bounds
+        space.arrays["bounds"][: len(bounds)] = bounds
         step, record = decoder.library.step, ctypes.byref(space.record)
         while (rows := step(*self._records, record)) < 0 or space.record.stage == _KEPT:
             if rows < 0:
@@ -258,28 +252,29 @@ class NativeSteps:
 
     def _advance(self, space: Workspace, rows: int) -> None:
         """Make the states of a decoder that is not recurrent."""
-        decoder, parents, words = self._decoder, space.parents[:rows], space.read[:rows]
-        self._state = decoder.advance(self._state, parents, words)
+        parents, words = space.arrays["parents"][:rows], space.arrays["read"][:rows]
+        self._state = self._decoder.advance(self._state, parents, words)
         space.take_states(self._state.hidden, self._state.previous)
         space.record.stage = _ADVANCED
 
     def _ended(self, space: Workspace) -> Iterable[Ended]:
-        number, length = space.record.ended, space.record.length
+        number, length, arrays = space.record.ended, space.record.length, space.arrays
         if not number or length < self._config.min_words:
             return ()
-        words = space.ended_words[: number * length].reshape(number, length)
-        columns = space.ended_contexts[:number], words, space.ended_totals[:number]
+        words = arrays["ended_words"][: number * length].reshape(number, length)
+        columns = arrays["ended_contexts"][:number], words, arrays["ended_totals"][:number]
         return map(Ended, *(column.tolist() for column in columns))
 
     def _judge(self, space: Workspace) -> None:
         """Ask the blocklist about words together with the words before them."""
-        record, contexts = space.record, len(self._rules)
+        record, arrays, contexts = space.record, space.arrays, len(self._rules)
         words = ctypes.c_int64 * record.length
-        for index in np.flatnonzero(space.doubtful[: int(space.first[contexts])]).tolist():
-            row = int(space.extension_rows[index])
+        count = int(arrays["first"][contexts])
+        for index in np.flatnonzero(arrays["extension_doubtful"][:count]).tolist():
+            row = int(arrays["extension_rows"][index])
             before = words.from_address(record.words + 8 * row * record.longest)
-            rules = self._rules[int(space.contexts[row])]
-            space.refused[index] = rules.is_blocked((*before, int(space.extension_words[index])))
+            rules, word = self._rules[arrays["contexts"][row]], arrays["extension_words"][index]
+            arrays["refused"][index] = rules.is_blocked((*before, int(word)))
         self._decoder.library.ended(ctypes.byref(record), contexts)
 
 
