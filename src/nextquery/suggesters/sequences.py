@@ -142,32 +142,34 @@ ORDINARY = 10.0
 """Imaginary occurrences of every query that were as useful as all are together."""
 
 
-@dataclass(frozen=True)
-class UsefulCounts:
-    """How often each known query was typed, and how many of those times it was useful."""
+def count_factors(
+    typed: Floats, useful: Floats, weight: float, groups: NDArray[Any] | None = None
+) -> Floats:
+    """What a count of each query is multiplied by; with `groups`, one factor per group.
 
-    typed: Floats
-    useful: Floats
-    """Undecided ones with their share."""
+    `typed` is how often each was typed, `useful` how many of those times it was useful.
 
-    def factors(self, weight: float, groups: NDArray[Any] | None = None) -> Floats:
-        """What a count of each query is multiplied by; with `groups`, one factor per group.
-
-        >>> counts = UsefulCounts(np.array([10.0, 30.0]), np.array([10.0, 10.0]))
-        >>> counts.factors(3).tolist()  # 15/20 and 15/40 of the times
-        [2.5, 1.75]
-        """
-        typed, useful = self.typed, self.useful
-        if groups is not None:
-            typed = np.bincount(groups, typed).astype(np.float64)
-            useful = np.bincount(groups, useful).astype(np.float64)
-        ordinary = useful.sum() / typed.sum()
-        share = (useful + ORDINARY * ordinary) / (typed + ORDINARY)
-        return np.asarray(1 + (weight - 1) * share, dtype=np.float64)
+    >>> count_factors(np.array([10.0, 30.0]), np.array([10.0, 10.0]), 3).tolist()  # 15/20 and 15/40
+    [2.5, 1.75]
+    """
+    if groups is not None:
+        typed = np.bincount(groups, typed).astype(np.float64)
+        useful = np.bincount(groups, useful).astype(np.float64)
+    ordinary = useful.sum() / typed.sum()
+    share = (useful + ORDINARY * ordinary) / (typed + ORDINARY)
+    return np.asarray(1 + (weight - 1) * share, dtype=np.float64)
 
 
-def useful_counts(log: BackgroundLog, background: Background) -> UsefulCounts:
-    """Count the background's useful queries; a log without clicks is refused."""
+def useful_factors(
+    log: BackgroundLog, background: Background, weight: float, groups: NDArray[Any] | None = None
+) -> Floats | None:
+    """What a count of each known query, or group, is multiplied by; None where all are the same.
+
+    An undecided query is useful with the share of those that are decided. A log without clicks is
+    refused.
+    """
+    if weight == 1:
+        return None
     marks = [nw.col(name).cast(nw.Int64).sum().alias(name) for name in (USEFUL, UNDECIDED)]
     clicked = (nw.col("clicks") > 0).cast(nw.Int64).alias("clicked")
     rows = with_usefulness(log.rows()).with_columns(clicked)
@@ -179,17 +181,12 @@ def useful_counts(log: BackgroundLog, background: Background) -> UsefulCounts:
     followed = int(counted["clicked"].sum()) - int(counted[UNDECIDED].sum())
     share = undecided_share(int(counted[USEFUL].sum()), followed)
     queries = counted["query"].to_list()
-    return UsefulCounts(
+    return count_factors(
         background.by_number(queries, counted["typed"].to_numpy()),
         background.by_number(queries, (useful + undecided * share).to_numpy()),
+        weight,
+        groups,
     )
-
-
-def useful_factors(
-    log: BackgroundLog, background: Background, weight: float, groups: NDArray[Any] | None = None
-) -> Floats | None:
-    """What a count of each known query, or group, is multiplied by; None where all are the same."""
-    return None if weight == 1 else useful_counts(log, background).factors(weight, groups)
 
 
 def count_followers(

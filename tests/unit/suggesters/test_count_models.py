@@ -28,7 +28,7 @@ from nextquery.suggesters.count_suggester import CountSuggester
 from nextquery.suggesters.fit import FITTERS, fit_model
 from nextquery.suggesters.loading import COUNT_MODELS, count_model, load
 from nextquery.suggesters.popularity import Popularity
-from nextquery.suggesters.sequences import UsefulCounts
+from nextquery.suggesters.sequences import count_factors
 
 from .conftest import followers, texts
 
@@ -400,8 +400,8 @@ def test_every_kind_takes_it(prepared: Any, tiny_log: Any, kind: str) -> None:
 
 
 def test_concepts_are_weighed_by_all_their_queries() -> None:
-    result = UsefulCounts(np.array([10.0, 20.0, 10.0]), np.array([10.0, 0.0, 10.0]))
-    factors = result.factors(2, np.array([0, 0, 1]))
+    typed, useful = np.array([10.0, 20.0, 10.0]), np.array([10.0, 0.0, 10.0])
+    factors = count_factors(typed, useful, 2, np.array([0, 0, 1]))
     assert factors == pytest.approx([1 + (10 + 5) / 40, 1 + (10 + 5) / 20])
 
 
