@@ -8,31 +8,41 @@ import torch
 
 from nextquery.guard.guard import Guard
 from nextquery.inference.context import DEFAULT_LIMITS, ContextLimits
+from nextquery.inference.decoder import NeuralModel
 from nextquery.inference.hred import HREDModel
 from nextquery.inference.hred_network import HREDNetwork
 from nextquery.inference.native import Library, native_library
 from nextquery.inference.predictor import Predictor
+from nextquery.inference.transformer import TransformerModel
 from nextquery.model.hred import HRED
-from nextquery.model.settings import ModelConfig
+from nextquery.model.likelihood import SessionModel, new_model
+from nextquery.model.settings import TRANSFORMER, ModelConfig, TransformerConfig
 from nextquery.text.vocabulary import END_OF_QUERY, Vocabulary
 
-ModelMaker = Callable[..., HRED]
+ModelMaker = Callable[..., Any]
 FIRST_ZERO = (
     *("encoder.bias", "session_encoder.bias", "decoder.bias", "output_bias"),
     "character_ngrams.weight",
 )
 
 
-def random_model(words: int = 40, seed: int = 0, **settings: Any) -> HRED:
+def random_model(words: int = 40, seed: int = 0, **settings: Any) -> Any:
+    """An HRED, or with `kind` a Transformer."""
     torch.manual_seed(seed)
-    sizes = {"embedding_size": 12, "query_size": 16, "session_size": 20, **settings}
-    config = ModelConfig(vocabulary_size=words, **sizes)
-    model = HRED(config, Vocabulary(f"w{number}" for number in range(words))).eval()
+    common = {"vocabulary_size": words, "embedding_size": 12}
+    config: ModelConfig | TransformerConfig
+    if "kind" in settings:
+        sizes = {**common, "model_size": 16, "heads": 2, **settings}
+        config = TransformerConfig.model_validate(sizes)
+    else:
+        sizes = {**common, "query_size": 16, "session_size": 20, **settings}
+        config = ModelConfig.model_validate(sizes)
+    model = new_model(config, Vocabulary(f"w{number}" for number in range(words))).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2.0)
         # Queries should end after a few words, as people's do.
-        model.output_vectors.weight[END_OF_QUERY] += 0.5 * torch.randn(sizes["embedding_size"])
+        model.output_vectors.weight[END_OF_QUERY] += 0.5 * torch.randn(config.embedding_size)
         for name, parameter in model.named_parameters():
             if name in FIRST_ZERO:
                 parameter.normal_(std=0.5)
@@ -44,15 +54,20 @@ def network_of(model: HRED, *, compiled: bool = True) -> HREDNetwork:
     return HREDNetwork(model.config, model.vocabulary, model.arrays(), compiled=compiled)
 
 
+def neural_model_of(model: SessionModel, *, compiled: bool = True) -> NeuralModel[Any]:
+    if isinstance(model, HRED):
+        return HREDModel(network_of(model, compiled=compiled))
+    return TransformerModel(model.config, model.vocabulary, model.arrays(), compiled=compiled)
+
+
 def predictor_of(
-    model: HRED,
+    model: SessionModel,
     guard: Guard | None = None,
     limits: ContextLimits = DEFAULT_LIMITS,
     *,
     compiled: bool = True,
 ) -> Predictor:
-    network = network_of(model, compiled=compiled)
-    return Predictor(HREDModel(network), guard or Guard(), limits)
+    return Predictor(neural_model_of(model, compiled=compiled), guard or Guard(), limits)
 
 
 @pytest.fixture(params=[False, True], ids=["numpy", "compiled"])
@@ -95,12 +110,14 @@ FORMS: dict[str, dict[str, Any]] = {
     "output-copying": {"decoder_context": "output", "copy": True, **BIASED},
     "all-copying": {"decoder_context": "all", "copy": True},
     "ngrams-copying": {"character_ngrams": 50, "copy": True, "tied": True},
+    "transformer": {"kind": TRANSFORMER},
+    "transformer-copying": {"kind": TRANSFORMER, "copy": True},
 }
-"""The forms of the model that decoding must honour."""
+"""The forms of the models that decoding must honour."""
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "copying"])
-def model(request: pytest.FixtureRequest) -> HRED:
+def model(request: pytest.FixtureRequest) -> Any:
     return random_model(copy=request.param)
 
 
@@ -115,7 +132,7 @@ def hred_of(predictor: Predictor) -> HREDModel:
 
 
 @pytest.fixture(params=list(FORMS.values()), ids=list(FORMS))
-def any_model(request: pytest.FixtureRequest) -> HRED:
+def any_model(request: pytest.FixtureRequest) -> Any:
     return random_model(**request.param)
 
 
@@ -125,5 +142,5 @@ def predictor(model: HRED, compiled: bool) -> Predictor:
 
 
 @pytest.fixture
-def any_predictor(any_model: HRED, compiled: bool) -> Predictor:
+def any_predictor(any_model: SessionModel, compiled: bool) -> Predictor:
     return predictor_of(any_model, compiled=compiled)

@@ -30,6 +30,7 @@ from nextquery.inference.search import (
 )
 from nextquery.inference.settings import DecodeConfig, Mode, override
 from nextquery.model.hred import HRED
+from nextquery.model.likelihood import SessionModel
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN
 
 from .conftest import FORMS, ModelMaker, predictor_of
@@ -67,7 +68,7 @@ def with_words(predictor: Predictor, start: SearchStart, mode: Mode = "exact") -
 
 
 def search(
-    model: HRED, contexts: Sequence[Sequence[str]], config: DecodeConfig
+    model: SessionModel, contexts: Sequence[Sequence[str]], config: DecodeConfig
 ) -> list[list[FinishedQuery]]:
     predictor = predictor_of(model)
     return beam_search(predictor.decoder("exact"), config, started(predictor, contexts))
@@ -96,7 +97,7 @@ def greedy(predictor: Predictor, context: Sequence[str], most: int) -> list[str]
     return words
 
 
-def test_beam_one_is_greedy(any_model: HRED) -> None:
+def test_beam_one_is_greedy(any_model: SessionModel) -> None:
     lists = search(any_model, CONTEXTS, DecodeConfig(specificity=0.0, beam=1, max_words=6))
     predictor = predictor_of(any_model)
     for context, queries in zip(CONTEXTS, lists, strict=True):
