@@ -56,12 +56,7 @@ def test_neighbours_in_a_batch_change_nothing(hred: HREDModel) -> None:
     encoder = ContextEncoder(hred)
     contexts = [CONTEXT, [], ["w9"], ["w1 w2", "w1 w2"]]
     for context, state in zip(contexts, encoder.encode_many(contexts), strict=True):
-        np.testing.assert_allclose(
-            state.memory.session_state,
-            encoder.encode(context).memory.session_state,
-            rtol=1e-4,
-            atol=1e-6,
-        )
+        assert_same_state(state, encoder.encode(context))
 
 
 def test_a_state_never_changes(hred: HREDModel) -> None:
@@ -128,19 +123,11 @@ KNOWN = Vocabulary(["paris", "hotel"])
 
 def test_words_outside_the_vocabulary_have_ids_after_it() -> None:
     session_words = SessionVocabulary(KNOWN, ["zebra", "paris", "zebra", "gnu"], typed=["yak"])
-    first = len(KNOWN)
     assert session_words.outside == ("zebra", "gnu", "yak")
-    assert [session_words.id(word) for word in ("zebra", "gnu", "yak")] == [
-        first,
-        first + 1,
-        first + 2,
-    ]
-    assert session_words.id("paris") == KNOWN.id("paris")
-    assert session_words.id("unheard") == UNKNOWN
-    assert [session_words.word(session_words.id(word)) for word in ("paris", "gnu")] == [
-        "paris",
-        "gnu",
-    ]
+    ids = [session_words.id(word) for word in ("zebra", "gnu", "yak", "paris", "unheard")]
+    size = len(KNOWN)
+    assert ids == [size, size + 1, size + 2, KNOWN.id("paris"), UNKNOWN]
+    assert [session_words.word(ids[index]) for index in (3, 1)] == ["paris", "gnu"]
 
 
 def test_what_was_typed_but_is_in_no_query_cannot_be_copied() -> None:

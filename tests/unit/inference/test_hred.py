@@ -279,14 +279,7 @@ def test_sources_of_all_contexts_follow_each_other(make_model: ModelMaker) -> No
     words = sources.table.words
     positions = zip([0, 0, 0, 0, 2], sources.columns, strict=True)
     result = [words[sources.table.first[context] + position] for context, position in positions]
-    expected = [
-        session_words.id("w2"),
-        session_words.id("zebra"),
-        session_words.id("w1"),
-        session_words.id("zebra"),
-        session_words.id("w7"),
-    ]
-    assert result == expected
+    assert result == [session_words.id(word) for word in ("w2", "zebra", "w1", "zebra", "w7")]
     ages = hred_of(predictor).network.weights["copying.age"]
     np.testing.assert_array_equal(sources.age_scores, ages[[1, 1, 0, 0, 0]])
     key = hred_of(predictor).network.weights["copying.key.weight"]

@@ -31,22 +31,19 @@ from .conftest import ModelMaker, predictor_of
 
 
 @pytest.mark.parametrize(
-    "copy", ["paris hotels", "hotel paris", "hotels in paris", "the hotel paris", "hotels paris"]
+    "copies",
+    [
+        ("hotel paris", "paris hotels", "hotels in paris", "the hotel paris", "hotels paris"),
+        *(("city", "cities"), ("church", "churches"), ("box", "boxes"), ("car", "cars")),
+    ],
 )
-def test_near_copies_have_the_same_folding_key(copy: str) -> None:
-    assert folding_key(copy) == folding_key("hotel paris")
+def test_near_copies_have_the_same_folding_key(copies: tuple[str, ...]) -> None:
+    assert len(set(map(folding_key, copies))) == 1
 
 
 @pytest.mark.parametrize("other", ["paris", "hotel rome", "cheap hotel paris", "hostel paris"])
 def test_other_queries_do_not(other: str) -> None:
     assert folding_key(other) != folding_key("hotel paris")
-
-
-@pytest.mark.parametrize(
-    ("one", "many"), [("city", "cities"), ("church", "churches"), ("box", "boxes"), ("car", "cars")]
-)
-def test_plurals_fold(one: str, many: str) -> None:
-    assert folding_key(one) == folding_key(many)
 
 
 def test_words_that_only_look_plural_stay() -> None:
