@@ -99,9 +99,9 @@ class Priors:
 
     def of(self, texts: Iterable[str]) -> dict[str, float]:
         """The prior of each text."""
-        wanted = dict.fromkeys(texts)
-        priors = {text: prior for text in wanted if (prior := self._kept.get(text)) is not None}
-        missing = [text for text in wanted if text not in priors]
+        distinct = dict.fromkeys(texts)
+        priors = {text: prior for text in distinct if (prior := self._kept.get(text)) is not None}
+        missing = [text for text in distinct if text not in priors]
         if missing:
             new = {
                 query.text: query.log_likelihood - self._unknown * len(query.unknown)

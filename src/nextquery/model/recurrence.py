@@ -107,11 +107,11 @@ class _Linear(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         rows, matrix = ctx.saved_tensors
-        (grad,), wanted = grads, ctx.needs_input_grad
+        (grad,), needed = grads, ctx.needs_input_grad
         return (
-            times_transposed(grad, matrix.t()) if wanted[0] else None,
-            transposed_times(grad, rows) if wanted[1] else None,
-            grad.sum(dim=0) if wanted[2] else None,
+            times_transposed(grad, matrix.t()) if needed[0] else None,
+            transposed_times(grad, rows) if needed[1] else None,
+            grad.sum(dim=0) if needed[2] else None,
         )
 
 

@@ -208,21 +208,19 @@ class CountSuggester(ABC, Generic[SettingsT]):
 
     def _allowed(self, queries: Sequence[str], n: int, specificity: float) -> list[Suggestion]:
         """The `n` best that are not in the session and that the guard allows."""
-        allowed = dict.fromkeys(queries, False)
-        limit = (max(n, SPECIFIC_POOL) if specificity else n) + len(allowed)
+        session = frozenset(queries)
+
+        @cache
+        def allowed(text: str) -> bool:
+            return text not in session and bool(self.guard.allows(text))
+
+        limit = (max(n, SPECIFIC_POOL) if specificity else n) + len(session)
         while True:
             candidates = self.best(queries, limit)
-            kept: list[Suggestion] = []
-            for suggestion in self._ranked(candidates, specificity):
-                text = suggestion.text
-                if text not in allowed:
-                    allowed[text] = bool(self.guard.allows(text))
-                if allowed[text]:
-                    kept.append(suggestion)
-                if len(kept) == n:
-                    return kept
-            if len(candidates) < limit:
-                return kept
+            ranked = self._ranked(candidates, specificity)
+            suggestions = list(islice((item for item in ranked if allowed(item.text)), n))
+            if len(suggestions) == n or len(candidates) < limit:
+                return suggestions
             # The guard refused some: look further down until n are left or nothing is.
             limit *= 4
 

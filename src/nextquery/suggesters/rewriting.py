@@ -138,7 +138,7 @@ class QueryRewriter:
     def __init__(self, guard: Guard, synonyms: Synonyms | None = None) -> None:
         self._guard = guard
         self._known = guard.tables.queries
-        self._synonyms = synonyms
+        self._synonyms = synonyms or Synonyms({})
         self._speller = QuerySpeller(guard)
         if self._speller.enabled:
             _ = self._speller.words, self._searches  # now rather than for the first visitor
@@ -152,13 +152,12 @@ class QueryRewriter:
             correction = self._speller.correct(query)
             if correction is not None:
                 query = read[index] = correction.text
-            if self._synonyms is not None and query not in self._known:
+            if query not in self._known:
                 read[index] = self._known_form(query) or read[index]
         return ReadContext(tuple(read), correction)
 
     def _known_form(self, query: str) -> str | None:
         """The most frequent query that synonyms make, or else one of which all words are known."""
-        assert self._synonyms is not None
         variants = list(islice(self._synonyms.variants(query), _MOST_VARIANTS))
         best = max(variants, key=self._guard.tables.count, default=None)
         if best is None or best in self._known:
@@ -185,11 +184,9 @@ class QueryRewriter:
             return Completions(tuple(completions))
         open_word = not prefix[-1].isspace()
         shown = {*map(normalise_query, context), *(item.text for item in exact)}
-        synonyms: list[_Known] = []
+        variants = islice(self._synonyms.variants(typed), _MOST_VARIANTS)
+        synonyms = self._most_frequent(variants, open_word, shown, n)
         near: list[_Known] = []
-        if self._synonyms is not None:
-            variants = islice(self._synonyms.variants(typed), _MOST_VARIANTS)
-            synonyms = self._most_frequent(variants, open_word, shown, n)
         if len(exact) < min(n, FEW) and self._speller.enabled:
             slipped = islice(self._one_slip(typed, open_word), _MOST_CANDIDATES)
             near = self._most_frequent(slipped, open_word, shown, n)
