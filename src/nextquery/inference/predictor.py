@@ -250,13 +250,11 @@ class Predictor:
         }
         config = config.model_copy(update=changes)
         pool_size = config.wanted(n)
-        queries = self._ranked([self._completions(context, typed, config, pool_size)], config)[0]
+        [queries] = self._ranked([self._completions(context, typed, config, pool_size)], config)
         if config.known == "prefer" and config.strategy == "beam" and len(queries) < n:
             free = config.model_copy(update={"known": "free"})
-            unrestricted = self._ranked(
-                [self._completions(context, typed, free, pool_size)], config
-            )[0]
-            queries = appended(queries, unrestricted, config)
+            unrestricted = self._completions(context, typed, free, pool_size)
+            queries = appended(queries, self._ranked([unrestricted], config)[0], config)
         return self._choose(queries, n, config)
 
     def _completions(

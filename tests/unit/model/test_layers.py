@@ -13,6 +13,7 @@ from nextquery.model.recurrence import (
     GRU,
     Linear,
     PackedMatrix,
+    _Packed,
     round_size,
     times_transposed,
     transposed_times,
@@ -65,22 +66,11 @@ def test_the_gradient_is_that_of_finite_differences() -> None:
     inputs = torch.randn(6, 6, dtype=torch.double, requires_grad=True)
     start = torch.randn(3, 2, dtype=torch.double, requires_grad=True)
 
-    def run(x: torch.Tensor, s: torch.Tensor, *matrices: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = torch.func.functional_call(
-            _Runner(gru), dict(zip(("gru.gates", "gru.candidate"), matrices, strict=True)), (x, s)
-        )
-        return result
+    def run(*tensors: Tensor) -> Tensor:
+        states: Tensor = _Packed.apply(*tensors, (3, 2, 1))  # type: ignore[no-untyped-call]
+        return states
 
     assert torch.autograd.gradcheck(run, (inputs, start, gru.gates, gru.candidate))
-
-
-class _Runner(torch.nn.Module):
-    def __init__(self, gru: GRU) -> None:
-        super().__init__()
-        self.gru = gru
-
-    def forward(self, inputs: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
-        return self.gru.run(inputs, (3, 2, 1), start)
 
 
 def test_a_sequence_without_a_step_has_no_gradient() -> None:

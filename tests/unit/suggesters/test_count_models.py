@@ -25,7 +25,7 @@ from nextquery.suggesters.adjacency import Adjacency, AdjacencySettings
 from nextquery.suggesters.background import Ages, AgingSettings
 from nextquery.suggesters.base import Adjustable
 from nextquery.suggesters.count_suggester import CountSuggester
-from nextquery.suggesters.fit import FITTERS, fit_model
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.loading import COUNT_MODELS, count_model, load
 from nextquery.suggesters.popularity import Popularity
 from nextquery.suggesters.sequences import count_factors
@@ -414,11 +414,6 @@ def test_what_is_typed_again_at_once_is_not_useful(prepared: Any, tiny_log: Any)
 
 SESSIONS = [(f"u{n}", ["red shoes", "red boots"]) for n in range(3)]
 CLICKS = [("u1", "red boots", "http://a")]
-
-
-def test_every_count_model_has_a_function_that_counts() -> None:
-    assert set(FITTERS) == set(COUNT_MODELS)
-    assert all(kind == count_model(kind).kind for kind in FITTERS)
 
 
 def test_a_fitted_model_saves_what_its_guard_needs(

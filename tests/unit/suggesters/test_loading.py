@@ -13,7 +13,7 @@ from nextquery.model.settings import KIND, TRANSFORMER
 from nextquery.suggesters import base
 from nextquery.suggesters.adjacency import Adjacency
 from nextquery.suggesters.diagnosis import why
-from nextquery.suggesters.fit import fit_model
+from nextquery.suggesters.fit import FITTERS, fit_model
 from nextquery.suggesters.loading import COUNT_MODELS, MODEL_KINDS, count_model, load, model_kind
 from nextquery.suggesters.popularity import Popularity
 from nextquery.suggesters.rewriting import QueryRewriter, Synonyms, read_synonyms
@@ -23,6 +23,7 @@ SOURCE = Path(nextquery.__file__).parent
 
 def test_the_classes_call_themselves_as_the_table_does() -> None:
     assert all(count_model(kind).kind == kind for kind in COUNT_MODELS)
+    assert set(FITTERS) == set(COUNT_MODELS)
     assert set(MODEL_KINDS) - set(COUNT_MODELS) == {KIND, TRANSFORMER, "blend", "reranked"}
 
 
