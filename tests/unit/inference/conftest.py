@@ -1,13 +1,13 @@
 """Small random models: sharp enough that no two queries are equally likely."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
 import torch
 
 from nextquery.guard.guard import Guard
-from nextquery.inference.context import DEFAULT_LIMITS, ContextLimits
+from nextquery.inference.context import DEFAULT_LIMITS, ContextLimits, ContextState
 from nextquery.inference.decoder import NeuralModel
 from nextquery.inference.hred import HREDModel
 from nextquery.inference.hred_network import HREDNetwork
@@ -17,6 +17,7 @@ from nextquery.inference.transformer import TransformerModel
 from nextquery.model.hred import HRED
 from nextquery.model.likelihood import SessionModel, new_model
 from nextquery.model.settings import TRANSFORMER, ModelConfig, TransformerConfig
+from nextquery.records import ScoredQuery, Suggestion
 from nextquery.text.vocabulary import END_OF_QUERY, Vocabulary
 
 ModelMaker = Callable[..., Any]
@@ -68,6 +69,24 @@ def predictor_of(
     compiled: bool = True,
 ) -> Predictor:
     return Predictor(neural_model_of(model, compiled=compiled), guard or Guard(), limits)
+
+
+def texts(suggestions: Iterable[Suggestion | ScoredQuery]) -> list[str]:
+    return [item.text for item in suggestions]
+
+
+def assert_scored(
+    predictor: Predictor,
+    states: Sequence[ContextState[Any]],
+    lists: Sequence[Sequence[Suggestion]],
+    within: float = 1e-4,
+) -> None:
+    """The scores in a list of each session are the likelihoods that rescoring gives."""
+    scored = predictor.score_many(states, list(map(texts, lists)))
+    for suggestions, expected in zip(lists, scored, strict=True):
+        assert [item.score for item in suggestions] == pytest.approx(
+            [item.log_likelihood for item in expected], abs=within
+        )
 
 
 @pytest.fixture(params=[False, True], ids=["numpy", "compiled"])

@@ -12,7 +12,7 @@ from nextquery.inference.rules import MOST_WORDS, KnownQueries
 from nextquery.inference.settings import DecodeConfig
 from nextquery.text.vocabulary import END_OF_QUERY, Vocabulary
 
-from .conftest import ModelMaker, predictor_of
+from .conftest import ModelMaker, assert_scored, predictor_of, texts
 
 WORDS = Vocabulary(["paris", "hotels", "map", "rome"])
 KNOWN = ["w1 w2", "w1 w2 w3", "w5", "w6 w7", "w8 w9 w10", "zebra w1", "w11 w1", "w12"]
@@ -46,6 +46,9 @@ def test_long_queries_are_left_out_and_long_prefixes_have_no_end() -> None:
     assert known.next_words(ids(*longest.split(), "paris")).tolist() == []
 
 
+PLAIN = DecodeConfig(specificity=0.0, fold=False, beam=50)
+
+
 def knowing(make_model: ModelMaker, **form: Any) -> Predictor:
     guard = Guard()
     queries = marisa_trie.RecordTrie(COUNT_FORMAT, [(text, (3,)) for text in KNOWN])
@@ -61,20 +64,19 @@ def test_only_known_queries_are_found_and_all_of_them(
     predictor = knowing(make_model, **form)
     states = predictor.encoder.encode_many([["w1 w2", "w4"], ["zebra"], []])
     config = DecodeConfig(known="only", specificity=0.0, fold=False, mode=mode)
-    for state, result in zip(states, predictor.suggest_many(states, 20, config), strict=True):
+    lists = predictor.suggest_many(states, 20, config)
+    for state, result in zip(states, lists, strict=True):
         possible = {text for text in KNOWN if "zebra" not in text} - set(state.queries)
-        assert {item.text for item in result} == possible
-        scored = predictor.score_many([state], [[item.text for item in result]])[0]
-        for item, score in zip(result, scored, strict=True):
-            assert item.score == pytest.approx(score.log_likelihood, abs=0.05)
+        assert set(texts(result)) == possible
+    assert_scored(predictor, states, lists, within=0.05)
 
 
 def test_the_length_is_limited(make_model: ModelMaker) -> None:
     predictor = knowing(make_model)
     state = predictor.encoder.encode(["w4"])
     config = DecodeConfig(known="only", max_words=2, fold=False)
-    texts = {item.text for item in predictor.suggest_many([state], 20, config)[0]}
-    assert texts == {"w1 w2", "w5", "w6 w7", "w11 w1", "w12"}
+    [result] = predictor.suggest_many([state], 20, config)
+    assert set(texts(result)) == {"w1 w2", "w5", "w6 w7", "w11 w1", "w12"}
 
 
 def test_completions_and_samples_are_restricted_to_known_queries(make_model: ModelMaker) -> None:
@@ -93,12 +95,7 @@ def test_preferred_queries_rise(make_model: ModelMaker) -> None:
     predictor = knowing(make_model)
     state = predictor.encoder.encode(["w1 w2", "w4"])
     free, preferred = (
-        [
-            item.text
-            for item in predictor.suggest_many(
-                [state], 40, DecodeConfig(known=known, specificity=0.0, fold=False, beam=50)
-            )[0]
-        ]
+        texts(predictor.suggest_many([state], 40, PLAIN.model_copy(update={"known": known}))[0])
         for known in ("free", "prefer")
     )
     common = [text for text in KNOWN if text in free and text in preferred]

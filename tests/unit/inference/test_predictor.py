@@ -24,18 +24,14 @@ from nextquery.settings import descriptions
 from nextquery.suggesters.neural import HREDSuggester, draw_gates, query_weights
 from nextquery.text.vocabulary import Vocabulary
 
-from .conftest import ModelMaker, hred_of, predictor_of
+from .conftest import ModelMaker, assert_scored, hred_of, predictor_of, texts
 
 CONFIG = DecodeConfig(beam=10, max_words=4, fold=False, specificity=0.0)
 
 
-def texts(predictor: Predictor, n: int = 10) -> list[str]:
-    state = predictor.encoder.encode(["w1 w2", "w3 zebra"])
-    return [item.text for item in predictor.suggest_many([state], n, CONFIG)[0]]
-
-
 def test_a_list_may_be_longer_than_the_beam(predictor: Predictor) -> None:
-    assert len(texts(predictor, 25)) == 25
+    state = predictor.encoder.encode(["w1 w2", "w3 zebra"])
+    assert len(predictor.suggest_many([state], 25, CONFIG)[0]) == 25
 
 
 def test_many_contexts_are_decoded_in_parts(predictor: Predictor, monkeypatch) -> None:  # type: ignore[no-untyped-def]
@@ -44,9 +40,7 @@ def test_many_contexts_are_decoded_in_parts(predictor: Predictor, monkeypatch) -
     few = 15 * len(predictor.model.vocabulary)  # one context of beam 10 at a time
     monkeypatch.setattr("nextquery.inference.predictor.MOST_LOGITS", few)
     parts = predictor.suggest_many(states, 5, CONFIG)
-    assert [[item.text for item in row] for row in parts] == [
-        [item.text for item in row] for row in together
-    ]
+    assert list(map(texts, parts)) == list(map(texts, together))
 
 
 def test_overrides_are_typed() -> None:
@@ -120,12 +114,9 @@ def test_completions_begin_with_what_is_typed_and_score_as_rescored(
     for prefix in ("w1", "w5 ", "w5 w2", "w5 unheard w1"):
         completions = any_predictor.complete(state, prefix, 10, COMPLETED)
         assert len(completions) == 10
-        texts = [item.text for item in completions]
-        assert all(text.startswith(prefix.rstrip()) and text != prefix for text in texts)
-        scored = any_predictor.score_many([state], [texts])[0]
-        assert [item.score for item in completions] == pytest.approx(
-            [score.log_likelihood for score in scored], abs=1e-4
-        )
+        completed = texts(completions)
+        assert all(text.startswith(prefix.rstrip()) and text != prefix for text in completed)
+        assert_scored(any_predictor, [state], [completions])
 
 
 def test_a_whole_word_is_not_extended(predictor: Predictor) -> None:
@@ -172,11 +163,10 @@ def test_completions_are_drawn_where_the_strategy_is_to_sample(
         options = {"beam": 12, "max_words": 4, "fold": False, "known": "free", **settings}
         config = DecodeConfig(strategy="sample", seed=seed, **options)
         result = predictor.complete(state, prefix, 12, config)
-        assert all(item.text.startswith(prefix.rstrip()) and item.text != prefix for item in result)
-        scored = predictor.score_many([state], [[item.text for item in result]])[0]
-        for suggestion, score in zip(result, scored, strict=True):
-            assert suggestion.score == pytest.approx(score.log_likelihood, abs=1e-4)
-        return [item.text for item in result]
+        drawn = texts(result)
+        assert all(text.startswith(prefix.rstrip()) and text != prefix for text in drawn)
+        assert_scored(predictor, [state], [result])
+        return drawn
 
     assert draw(1) == draw(1)
     assert any(draw(1) != draw(seed) for seed in range(2, 5))

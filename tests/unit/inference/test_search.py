@@ -33,7 +33,7 @@ from nextquery.model.hred import HRED
 from nextquery.model.likelihood import SessionModel
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN
 
-from .conftest import FORMS, ModelMaker, predictor_of
+from .conftest import FORMS, ModelMaker, assert_scored, predictor_of, texts
 
 CONTEXTS = [["w1 w2", "w3 zebra"], [], ["w7"], ["w1 w2", "w5 w6", "yak w8"]]
 
@@ -138,12 +138,8 @@ def test_scores_are_those_of_rescoring(any_predictor: Predictor) -> None:
     for mode, within in modes.items():
         config = DecodeConfig(specificity=0.0, beam=12, max_words=5, mode=mode)
         lists = any_predictor.suggest_many(states, 8, config)
-        scored = any_predictor.score_many(states, [[item.text for item in one] for one in lists])
         assert sum(map(len, lists)) > 12
-        for suggestions, scores in zip(lists, scored, strict=True):
-            assert [item.score for item in suggestions] == pytest.approx(
-                [score.log_likelihood for score in scores], abs=within
-            )
+        assert_scored(any_predictor, states, lists, within)
 
 
 def test_contexts_together_equal_contexts_alone(any_predictor: Predictor) -> None:
@@ -152,7 +148,7 @@ def test_contexts_together_equal_contexts_alone(any_predictor: Predictor) -> Non
     together = any_predictor.suggest_many(states, 7, config)
     for state, suggestions in zip(states, together, strict=True):
         alone = any_predictor.suggest_many([state], 7, config)[0]
-        assert [item.text for item in alone] == [item.text for item in suggestions]
+        assert texts(alone) == texts(suggestions)
 
 
 def test_threads_that_ask_at_once_get_what_one_gets(predictor: Predictor) -> None:
@@ -201,9 +197,7 @@ def test_stopping_early_changes_no_list(predictor: Predictor, fold: bool) -> Non
     whole = predictor.suggest_many(states, 12, config)
     for n in (1, 3, 8):
         few = predictor.suggest_many(states, n, config)
-        assert [[item.text for item in some] for some in few] == [
-            [item.text for item in some[:n]] for some in whole
-        ]
+        assert list(map(texts, few)) == [texts(some[:n]) for some in whole]
 
 
 def textbook_beam(
@@ -347,11 +341,9 @@ def test_samples_follow_the_seed_and_the_likelihood(predictor: Predictor) -> Non
 
     def draw(seed: int) -> list[str]:
         config = DecodeConfig(strategy="sample", beam=12, max_words=3, seed=seed, specificity=0.0)
-        drawn = predictor.suggest_many([state], 12, config)[0]
-        scored = predictor.score_many([state], [[item.text for item in drawn]])[0]
-        for suggestion, score in zip(drawn, scored, strict=True):
-            assert suggestion.score == pytest.approx(score.log_likelihood, abs=1e-4)
-        return [item.text for item in drawn]
+        [drawn] = predictor.suggest_many([state], 12, config)
+        assert_scored(predictor, [state], [drawn])
+        return texts(drawn)
 
     assert draw(1) == draw(1)
     assert draw(1) != draw(2)
