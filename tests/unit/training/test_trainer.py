@@ -1,7 +1,6 @@
 """The training loop, its perplexity and its reports."""
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from nextquery.training.trainer import (
     EVENTS,
     METRICS,
     Feed,
-    Perplexity,
     Trainer,
     TrainingLog,
     measure,
@@ -136,13 +134,6 @@ def test_the_loss_is_a_mean_over_words_or_sessions(tmp_path: Path, per: str) -> 
     first = next(iter(read_metrics(tmp_path / METRICS)))
     assert first["gradient_norm"] == pytest.approx(float(expected.norm()), rel=1e-4)
     assert first["loss"] == pytest.approx(-float(total.detach()) / len(rows), rel=1e-5)
-
-
-def test_the_numbers_by_hand() -> None:
-    result = Perplexity(-10 * math.log(8), 10, -4 * math.log(3), 4)
-    assert result.nll == pytest.approx(math.log(8))
-    assert result.perplexity == pytest.approx(8)
-    assert result.known_perplexity == pytest.approx(3)
 
 
 def test_perplexity_is_the_same_for_any_batch_size() -> None:
