@@ -1,9 +1,10 @@
 """A small log with every split, and the parts of a blend made from it."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -42,6 +43,15 @@ def followers(model: Adjacency | Rescue, query: str) -> dict[str, float]:
     following, counts = model.followers.most_frequent(model.background.queries[query], 100)
     names = map(model.background.text, following.tolist())
     return dict(zip(names, counts.tolist(), strict=True))
+
+
+DataMaker = Callable[..., PreparedData]
+
+
+@pytest.fixture(scope="session")
+def data_of(prepared: Any, tiny_log: Any) -> DataMaker:
+    """Makes a data folder of sessions, clicks and the other fields of a `TinyLog`."""
+    return lambda *fields, **more_fields: prepared(tiny_log(*fields, **more_fields))
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from math import exp, log
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,7 +10,7 @@ from nextquery.suggesters.adjacency import Adjacency, AdjacencySettings
 from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.popularity import Popularity, PopularitySettings
 
-from .conftest import followers, texts
+from .conftest import DataMaker, followers, texts
 
 SESSIONS = [
     ("ann", ["paris", "paris hotels", "rome"]),
@@ -22,8 +21,8 @@ SESSIONS = [
 
 
 @pytest.fixture
-def model(prepared: Any, tiny_log: Any) -> Adjacency:
-    return fit_model(Adjacency, prepared(tiny_log(SESSIONS)))
+def model(data_of: DataMaker) -> Adjacency:
+    return fit_model(Adjacency, data_of(SESSIONS))
 
 
 def test_followers_are_ordered_by_count_then_text(model: Adjacency) -> None:
@@ -36,9 +35,9 @@ def test_followers_are_ordered_by_count_then_text(model: Adjacency) -> None:
     assert result[0].source == "seen in the log (2 times after the last query)"
 
 
-def test_equal_counts_are_ordered_by_frequency(prepared: Any, tiny_log: Any) -> None:
+def test_equal_counts_are_ordered_by_frequency(data_of: DataMaker) -> None:
     sessions = [("a", ["x", "abc"]), ("a", ["x", "zoo"]), ("b", ["zoo", "y"])]
-    result = fit_model(Adjacency, prepared(tiny_log(sessions))).suggest(["x"])
+    result = fit_model(Adjacency, data_of(sessions)).suggest(["x"])
     assert texts(result) == ["zoo", "abc"]
 
 
@@ -52,16 +51,16 @@ def test_an_unseen_anchor_loses_words_from_its_end(model: Adjacency) -> None:
     )
 
 
-def test_without_shortening_an_unseen_anchor_gives_nothing(prepared: Any, tiny_log: Any) -> None:
-    model = fit_model(Adjacency, prepared(tiny_log(SESSIONS)), AdjacencySettings(shorten=False))
+def test_without_shortening_an_unseen_anchor_gives_nothing(data_of: DataMaker) -> None:
+    model = fit_model(Adjacency, data_of(SESSIONS), AdjacencySettings(shorten=False))
     assert model.suggest(["paris hotels near opera"]) == []
     assert model.score(["paris hotels near opera"], ["rome"])[0].log_likelihood == pytest.approx(
         log(3 / 10)
     )
 
 
-def test_rare_queries_are_neither_suggested_nor_anchors(prepared: Any, tiny_log: Any) -> None:
-    model = fit_model(Adjacency, prepared(tiny_log(SESSIONS, min_users=3)))
+def test_rare_queries_are_neither_suggested_nor_anchors(data_of: DataMaker) -> None:
+    model = fit_model(Adjacency, data_of(SESSIONS, min_users=3))
     assert texts(model.suggest(["paris"])) == ["rome"]
     assert model.suggest(["oslo"]) == []
 
@@ -69,9 +68,9 @@ def test_rare_queries_are_neither_suggested_nor_anchors(prepared: Any, tiny_log:
 LETTER_SESSIONS = [("u1", ["a", "b"]), ("u2", ["a", "b", "c"]), ("u3", ["a", "c"])]
 
 
-def test_usefulness_and_age_multiply(prepared: Any, tiny_log: Any) -> None:
+def test_usefulness_and_age_multiply(data_of: DataMaker) -> None:
     clicks = [("u1", "b", "/b"), ("u2", "b", "/b")]
-    data = prepared(tiny_log(LETTER_SESSIONS, clicks=clicks, days=[0, 2, 4]))
+    data = data_of(LETTER_SESSIONS, clicks=clicks, days=[0, 2, 4])
     aged = followers(fit_model(Adjacency, data, AdjacencySettings(half_life_days=2)), "a")
     useful = followers(fit_model(Adjacency, data, AdjacencySettings(useful_weight=3)), "a")
     settings = AdjacencySettings(useful_weight=3, half_life_days=2)
@@ -88,8 +87,8 @@ POPULAR_SESSIONS = [
 ]
 
 
-def test_the_most_frequent_come_first_and_ties_go_by_text(prepared: Any, tiny_log: Any) -> None:
-    result = fit_model(Popularity, prepared(tiny_log(POPULAR_SESSIONS))).suggest([], 4)
+def test_the_most_frequent_come_first_and_ties_go_by_text(data_of: DataMaker) -> None:
+    result = fit_model(Popularity, data_of(POPULAR_SESSIONS)).suggest([], 4)
     assert texts(result) == ["paris", "rome", "oslo", "paris hotels"]
     # 6 queries were counted and one more is imagined: paris 2/7, oslo 1/7.
     assert result[0].score == pytest.approx(log(2 / 7))
@@ -100,8 +99,8 @@ def test_the_most_frequent_come_first_and_ties_go_by_text(prepared: Any, tiny_lo
     ]
 
 
-def test_an_unknown_query_is_spelt_out(prepared: Any, tiny_log: Any) -> None:
-    model = fit_model(Popularity, prepared(tiny_log(POPULAR_SESSIONS)))
+def test_an_unknown_query_is_spelt_out(data_of: DataMaker) -> None:
+    model = fit_model(Popularity, data_of(POPULAR_SESSIONS))
     known_words, unknown_word = model.score([], ["hotels paris", "hotels bergen"])
     # 7 words and 6 ends are counted and one unknown word imagined: 14 symbols.
     # paris occurs 3 times as a word, hotels once; all unknown queries share 1/7.
@@ -111,13 +110,13 @@ def test_an_unknown_query_is_spelt_out(prepared: Any, tiny_log: Any) -> None:
     assert unknown_word.unknown == ("bergen",)
 
 
-def test_a_recent_query_outweighs_an_old_one(prepared: Any, tiny_log: Any) -> None:
-    log_of_days = tiny_log(
+def test_a_recent_query_outweighs_an_old_one(data_of: DataMaker) -> None:
+    data = data_of(
         [("ann", ["old", "old news"]), ("bob", ["old", "x"]), ("cat", ["new", "new news"])],
         days=[0, 0, 20],
     )
     settings = PopularitySettings(half_life_days=10)
-    model = fit_model(Popularity, prepared(log_of_days), settings)
+    model = fit_model(Popularity, data, settings)
     # old: 2 times 1/4, new: once 1; all: 4 times 1/4 and twice 1 = 3, and one imagined.
     old, new = model.score([], ["old", "new"])
     assert exp(old.log_likelihood) == pytest.approx(0.5 / 4)
@@ -125,12 +124,12 @@ def test_a_recent_query_outweighs_an_old_one(prepared: Any, tiny_log: Any) -> No
     assert texts(model.suggest([], 3)) == ["new", "new news", "old"]
 
 
-def test_with_trending_days_only_what_rises_is_suggested(prepared: Any, tiny_log: Any) -> None:
+def test_with_trending_days_only_what_rises_is_suggested(data_of: DataMaker) -> None:
     """Boots are typed every day; hats by twelve people on the last one."""
     always = [(f"a{day}{n}", ("boots", "red boots")) for day in range(20) for n in range(3)]
     lately = [(f"b{n}", ("hats", "red boots")) for n in range(12)]
     days = [day for day in range(20) for _ in range(3)] + [19] * 12
-    data = prepared(tiny_log([*always, *lately], days=days))
+    data = data_of([*always, *lately], days=days)
     rising = PopularitySettings(trending_days=2)
     assert texts(fit_model(Popularity, data, rising).suggest([], 5)) == ["hats"]
     assert fit_model(Popularity, data).suggest([], 1)[0].text == "red boots"
@@ -138,11 +137,9 @@ def test_with_trending_days_only_what_rises_is_suggested(prepared: Any, tiny_log
         fit_model(Popularity, data, PopularitySettings(trending_days=2, window_days=3))
 
 
-def test_on_a_quiet_day_the_list_of_what_rises_is_empty(
-    prepared: Any, tiny_log: Any, tmp_path: Path
-) -> None:
+def test_on_a_quiet_day_the_list_of_what_rises_is_empty(data_of: DataMaker, tmp_path: Path) -> None:
     always = [(f"a{day}{n}", ("boots", "red boots")) for day in range(20) for n in range(3)]
-    data = prepared(tiny_log(always, days=[day for day in range(20) for _ in range(3)]))
+    data = data_of(always, days=[day for day in range(20) for _ in range(3)])
     fit_model(Popularity, data, PopularitySettings(trending_days=2)).save(tmp_path / "model")
     model = Popularity.load(tmp_path / "model")
     assert model.suggest([], 5) == []

@@ -30,24 +30,22 @@ from nextquery.suggesters.loading import COUNT_MODELS, count_model, load
 from nextquery.suggesters.popularity import Popularity
 from nextquery.suggesters.sequences import count_factors
 
-from .conftest import followers, texts
+from .conftest import DataMaker, followers, texts
 
 TOPICS = ("paris", "rome", "oslo")
 WORDS = ("hotels", "flights", "museum", "map")
 
 
-def _log(tiny_log: Any, **changes: Any) -> Any:
-    rng = random.Random(5)
-    queries = [*TOPICS, *(f"{topic} {word}" for topic in TOPICS for word in WORDS)]
-    sessions = [(f"user{n % 9}", rng.sample(queries, rng.randint(2, 5))) for n in range(80)]
-    clicks = [(user, typed[-1], f"https://example/{typed[-1][:6]}") for user, typed in sessions]
-    return tiny_log(sessions, clicks, min_users=2, days=[n // 8 for n in range(80)], **changes)
+QUERIES = [*TOPICS, *(f"{topic} {word}" for topic in TOPICS for word in WORDS)]
+RANDOM = random.Random(5)
+USUAL = [(f"user{n % 9}", RANDOM.sample(QUERIES, RANDOM.randint(2, 5))) for n in range(80)]
+USUAL_CLICKS = [(user, typed[-1], f"https://example/{typed[-1][:6]}") for user, typed in USUAL]
+USUAL_DAYS = [n // 8 for n in range(80)]
 
 
 @pytest.fixture(scope="module")
-def data(prepared: Any, tiny_log: Any) -> PreparedData:
-    result: PreparedData = prepared(_log(tiny_log))
-    return result
+def data(data_of: DataMaker) -> PreparedData:
+    return data_of(USUAL, USUAL_CLICKS, min_users=2, days=USUAL_DAYS)
 
 
 @pytest.fixture(scope="module")
@@ -79,11 +77,11 @@ def _files(
 @pytest.mark.parametrize("kind", COUNT_MODELS)
 @pytest.mark.parametrize("changes", [{"parts": 3}, {"reverse": True}], ids=["parts", "reversed"])
 def test_parts_and_order_do_not_matter(
-    kind: str, changes: dict[str, Any], data: Any, prepared: Any, tiny_log: Any, tmp_path: Path
+    kind: str, changes: dict[str, Any], data: Any, data_of: DataMaker, tmp_path: Path
 ) -> None:
     one = _files(kind, data, tmp_path / "one")
-    other = _files(kind, prepared(_log(tiny_log, **changes)), tmp_path / "other")
-    assert one == other
+    changed = data_of(USUAL, USUAL_CLICKS, min_users=2, days=USUAL_DAYS, **changes)
+    assert one == _files(kind, changed, tmp_path / "other")
 
 
 @pytest.mark.parametrize("kind", COUNT_MODELS)
@@ -103,16 +101,11 @@ def test_spark_makes_the_same_model(data: PreparedData, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", COUNT_MODELS)
-def test_only_queries_of_enough_users_are_suggested(
-    kind: str, prepared: Any, tiny_log: Any
-) -> None:
-    usual = _log(tiny_log)
-    sessions = [*usual.sessions, *[("eve", ["paris", "eves secret"])] * 99]
-    clicks = [*usual.clicks, ("eve", "eves secret", "https://example/secret")]
+def test_only_queries_of_enough_users_are_suggested(kind: str, data_of: DataMaker) -> None:
+    sessions = [*USUAL, *[("eve", ["paris", "eves secret"])] * 99]
+    clicks = [*USUAL_CLICKS, ("eve", "eves secret", "https://example/secret")]
     model, control = (
-        fit_model(
-            count_model(kind), prepared(tiny_log(sessions, clicks, min_users=users)), **_hits(kind)
-        )
+        fit_model(count_model(kind), data_of(sessions, clicks, min_users=users), **_hits(kind))
         for users in (2, 1)
     )
     assert "eves secret" not in {item.text for item in model.suggest(["paris"], 100)}
@@ -124,10 +117,10 @@ def test_only_queries_of_enough_users_are_suggested(
     "context", [[], ["paris"], ["rome map", "oslo"], ["paris hotels cheap"], ["zyzzyva"]]
 )
 def test_probabilities_sum_to_at_most_one(
-    kind: str, context: list[str], fitted: Callable[[str], CountSuggester[Any]], tiny_log: Any
+    kind: str, context: list[str], fitted: Callable[[str], CountSuggester[Any]]
 ) -> None:
-    model, log = fitted(kind), _log(tiny_log)
-    known = sorted({query for _, queries in log.sessions for query in queries})
+    model = fitted(kind)
+    known = sorted({query for _, queries in USUAL for query in queries})
     # Every text of one word (the unknown word stands for all others) and some of two.
     rest = [*WORDS, "zyzzyva", *(f"{word} {topic}" for word in WORDS for topic in TOPICS)]
     total = sum(exp(item.log_likelihood) for item in model.score(context, known + rest))
@@ -135,8 +128,8 @@ def test_probabilities_sum_to_at_most_one(
 
 
 @pytest.mark.parametrize("kind", COUNT_MODELS)
-def test_a_log_without_known_queries_is_refused(kind: str, prepared: Any, tiny_log: Any) -> None:
-    data = prepared(tiny_log([("ann", ["paris", "rome"])], min_users=2))
+def test_a_log_without_known_queries_is_refused(kind: str, data_of: DataMaker) -> None:
+    data = data_of([("ann", ["paris", "rome"])], min_users=2)
     with pytest.raises(InputError, match="no query was typed by 2 users"):
         fit_model(count_model(kind), data)
 
@@ -182,12 +175,12 @@ def test_specificity_ranks_by_what_the_session_adds(
 
 
 def test_specificity_lifts_what_follows_here_over_what_follows_everywhere(
-    prepared: Any, tiny_log: Any
+    data_of: DataMaker,
 ) -> None:
     sessions = [(f"u{n}", ["oslo", "google"]) for n in range(20)]
     sessions += [(f"v{n}", ["paris", "google"]) for n in range(4)]
     sessions += [(f"w{n}", ["paris", "louvre"]) for n in range(3)]
-    model = fit_model(count_model("adjacency"), prepared(tiny_log(sessions, min_users=2)))
+    model = fit_model(count_model("adjacency"), data_of(sessions, min_users=2))
     first = [model.suggest(["paris"], 1, specificity=share)[0].text for share in (0.0, 0.5)]
     assert first == ["google", "louvre"]
 
@@ -201,8 +194,8 @@ COMPLETED_SESSIONS = [
 
 
 @pytest.fixture
-def completion(prepared: Any, tiny_log: Any, tmp_path: Path) -> Any:
-    fit_model(Adjacency, prepared(tiny_log(COMPLETED_SESSIONS))).save(tmp_path / "model")
+def completion(data_of: DataMaker, tmp_path: Path) -> Any:
+    fit_model(Adjacency, data_of(COMPLETED_SESSIONS)).save(tmp_path / "model")
     return load(tmp_path / "model")
 
 
@@ -237,15 +230,14 @@ def made_sessions(count: int) -> list[tuple[str, list[str]]]:
 def test_completions_are_the_likeliest_of_all_known_queries(
     kind: str,
     refused: bool,
-    prepared: Any,
-    tiny_log: Any,
+    data_of: DataMaker,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(count_suggester, "FREQUENT", 2)
     sessions = made_sessions(150)
     clicks = [(user, queries[-1], f"u{len(queries[-1]) % 3}.com") for user, queries in sessions]
-    data = prepared(tiny_log(sessions, clicks=clicks))
+    data = data_of(sessions, clicks=clicks)
     fit_model(count_model(kind), data).save(tmp_path / "model")
     if refused:
         (tmp_path / "blocked.txt").write_text("a1\na5\nb2\n")
@@ -266,8 +258,8 @@ def test_completions_are_the_likeliest_of_all_known_queries(
             assert [item.score for item in result] == best, (context, prefix)
 
 
-def test_any_model_can_give_a_diverse_list(prepared: Any, tiny_log: Any, tmp_path: Path) -> None:
-    fit_model(Popularity, prepared(tiny_log(COMPLETED_SESSIONS))).save(tmp_path / "model")
+def test_any_model_can_give_a_diverse_list(data_of: DataMaker, tmp_path: Path) -> None:
+    fit_model(Popularity, data_of(COMPLETED_SESSIONS)).save(tmp_path / "model")
     model = load(tmp_path / "model")
     assert isinstance(model, Adjustable)
     assert texts(model.suggest([], 2, diversity=0.0)) == ["red boots", "red shoes"]
@@ -297,8 +289,8 @@ def _fitted(aged_data: Any, kind: str, **settings: float) -> Any:
 
 
 @pytest.fixture(scope="module")
-def aged_data(prepared: Any, tiny_log: Any) -> Any:
-    return prepared(tiny_log([*OLD, *NEW], AGED_CLICKS, days=[0, 0, 0, 20, 20]))
+def aged_data(data_of: DataMaker) -> Any:
+    return data_of([*OLD, *NEW], AGED_CLICKS, days=[0, 0, 0, 20, 20])
 
 
 def test_days_are_weighed_by_hand() -> None:
@@ -362,8 +354,8 @@ WEIGHED = AdjacencySettings(useful_weight=4)
 
 
 @pytest.mark.parametrize("engine", ["polars", "duckdb"])
-def test_useful_followers_count_for_more(prepared: Any, tiny_log: Any, engine: str) -> None:
-    data = prepared(tiny_log(CLICKED_SESSIONS, clicks=SOCK_CLICKS))
+def test_useful_followers_count_for_more(data_of: DataMaker, engine: str) -> None:
+    data = data_of(CLICKED_SESSIONS, clicks=SOCK_CLICKS)
     assert followers(fit_model(Adjacency, data), "shoes") == {"boots": 24, "socks": 20}
     weighed = fit_model(Adjacency, data, WEIGHED, engine=engine)
     # Undecided: 1 of 2 imaginary ones. Typed 44 + 24 + 20 times, 10 of them useful.
@@ -382,10 +374,10 @@ TWO_TOPICS = [*SOCK_CLICKS, *((f"a{n}", "boots", "https://example/boots") for n 
 
 
 @pytest.mark.parametrize("kind", COUNT_MODELS)
-def test_every_kind_takes_it(prepared: Any, tiny_log: Any, kind: str) -> None:
+def test_every_kind_takes_it(data_of: DataMaker, kind: str) -> None:
     """Boots are typed more often, socks are clicked; to rescue, shoes fail."""
     clicks = {"rescue": SOCK_CLICKS, "cacb": TWO_TOPICS}.get(kind, BOTH_CLICKED)
-    data = prepared(tiny_log(CLICKED_SESSIONS, clicks=clicks))
+    data = data_of(CLICKED_SESSIONS, clicks=clicks)
     hits = (lambda query: query != "shoes") if kind == "rescue" else None
     asked = {"satisfactory": False} if kind == "shortcuts" else {}
     model_type: type[CountSuggester[Any]] = count_model(kind)
@@ -402,11 +394,11 @@ def test_concepts_are_weighed_by_all_their_queries() -> None:
     assert factors == pytest.approx([1 + (10 + 5) / 40, 1 + (10 + 5) / 20])
 
 
-def test_what_is_typed_again_at_once_is_not_useful(prepared: Any, tiny_log: Any) -> None:
+def test_what_is_typed_again_at_once_is_not_useful(data_of: DataMaker) -> None:
     """In the test data the queries of a session are a minute apart."""
     again = [*CLICKED_SESSIONS, *((f"c{n}", ("boots", "hats")) for n in range(5))]
     clicks = [*SOCK_CLICKS, *((f"c{n}", "boots", "https://example/boots") for n in range(5))]
-    model = fit_model(Adjacency, prepared(tiny_log(again, clicks=clicks)), WEIGHED)
+    model = fit_model(Adjacency, data_of(again, clicks=clicks), WEIGHED)
     # Five clicked and followed, none of them useful: an undecided one is useful 1 time in 7.
     ordinary = (20 / 7) / 98
     assert followers(model, "shoes")["boots"] == pytest.approx(24 * (1 + 3 * 10 * ordinary / 39))
@@ -416,18 +408,16 @@ SESSIONS = [(f"u{n}", ["red shoes", "red boots"]) for n in range(3)]
 CLICKS = [("u1", "red boots", "http://a")]
 
 
-def test_a_fitted_model_saves_what_its_guard_needs(
-    prepared: Any, tiny_log: Any, tmp_path: Path
-) -> None:
-    data = prepared(tiny_log(SESSIONS, CLICKS, min_users=2))
+def test_a_fitted_model_saves_what_its_guard_needs(data_of: DataMaker, tmp_path: Path) -> None:
+    data = data_of(SESSIONS, CLICKS, min_users=2)
     fit_model(count_model("adjacency"), data).save(tmp_path / "fitted")
     load(tmp_path / "fitted").save(tmp_path / "again")
     for file in (tmp_path / "fitted" / "guard").iterdir():
         assert file.read_bytes() == (tmp_path / "again" / "guard" / file.name).read_bytes()
 
 
-def test_asking_a_model_needs_no_table_engine(prepared: Any, tiny_log: Any, tmp_path: Path) -> None:
-    data = prepared(tiny_log(SESSIONS, CLICKS))
+def test_asking_a_model_needs_no_table_engine(data_of: DataMaker, tmp_path: Path) -> None:
+    data = data_of(SESSIONS, CLICKS)
     for kind in COUNT_MODELS:
         fit_model(count_model(kind), data).save(tmp_path / kind)
     code = (

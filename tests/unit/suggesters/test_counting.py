@@ -2,7 +2,6 @@
 
 from math import log, sqrt
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -23,16 +22,18 @@ from nextquery.suggesters.cacb import find_concepts, unit_vectors
 from nextquery.suggesters.sequences import collected, following, open_log, without_repeats
 from nextquery.suggesters.suffix_tree import SuffixTree, grow_tree
 
+from .conftest import DataMaker
+
 
 @pytest.fixture
-def background(prepared: Any, tiny_log: Any) -> Background:
+def background(data_of: DataMaker) -> Background:
     sessions = [
         ("ann", ["paris", "paris hotels"]),
         ("bob", ["paris", "paris hotels"]),
         ("cat", ["paris", "rome"]),
         ("dan", ["rome", "oslo"]),  # oslo: one user, unknown
     ]
-    return count_background(prepared(tiny_log(sessions, min_users=2)))
+    return count_background(data_of(sessions, min_users=2))
 
 
 def test_the_prior_leaves_one_observation_to_other_texts(background: Background) -> None:
@@ -54,10 +55,8 @@ def test_the_newest_known_queries_stop_at_the_first_unknown(background: Backgrou
 SESSIONS = [("u1", ["red shoes", "boots"]), ("u2", ["red boots", "boots"]), ("u1", ["boots"])]
 
 
-def test_the_most_frequent_have_the_lowest_ranks_and_ties_go_by_text(
-    prepared: Any, tiny_log: Any
-) -> None:
-    background = count_background(prepared(tiny_log(SESSIONS)))
+def test_the_most_frequent_have_the_lowest_ranks_and_ties_go_by_text(data_of: DataMaker) -> None:
+    background = count_background(data_of(SESSIONS))
     ranks = frequency_ranks(background)
     ranked = sorted(background.queries, key=lambda text: ranks[background.queries[text]])
     assert ranked == ["boots", "red boots", "red shoes"]
@@ -67,8 +66,8 @@ def test_the_most_frequent_have_the_lowest_ranks_and_ties_go_by_text(
     assert order == ["red shoes", "boots", "red boots"]
 
 
-def test_a_log_in_which_nothing_is_known_says_what_to_do(prepared: Any, tiny_log: Any) -> None:
-    data = prepared(tiny_log(SESSIONS, min_users=3))
+def test_a_log_in_which_nothing_is_known_says_what_to_do(data_of: DataMaker) -> None:
+    data = data_of(SESSIONS, min_users=3)
     with pytest.raises(InputError, match="no query was typed by 3 users; prepare it again with a"):
         count_background(data)
 
@@ -213,8 +212,8 @@ def counted(table: pl.DataFrame) -> dict[tuple[int, ...], int]:
     return {tuple(row[:-1]): row[-1] for row in table.iter_rows()}
 
 
-def test_what_followed_what(prepared: Any, tiny_log: Any) -> None:
-    data = prepared(tiny_log(SYMBOL_SESSIONS, min_users=1))
+def test_what_followed_what(data_of: DataMaker) -> None:
+    data = data_of(SYMBOL_SESSIONS, min_users=1)
     numbers = SYMBOLS.with_columns(symbol=pl.Series([0, 1, 2]))
     with open_log(data, "polars", "local[1]") as log:
         one, two = following(log, log.symbols(numbers), 2)
@@ -222,8 +221,8 @@ def test_what_followed_what(prepared: Any, tiny_log: Any) -> None:
     assert counted(two) == {(1, 0, 2): 1}  # newest first: after b, before it a
 
 
-def test_repeats_of_one_symbol_count_once(prepared: Any, tiny_log: Any) -> None:
-    data = prepared(tiny_log(SYMBOL_SESSIONS, min_users=1))
+def test_repeats_of_one_symbol_count_once(data_of: DataMaker) -> None:
+    data = data_of(SYMBOL_SESSIONS, min_users=1)
     with open_log(data, "polars", "local[1]") as log:
         rows = collected(without_repeats(log.symbols(SYMBOLS))).sort("session", "position")
     by_session = rows.group_by("session", maintain_order=True).agg("symbol")["symbol"].to_list()

@@ -8,7 +8,6 @@ import pytest
 
 import nextquery
 from nextquery.errors import ArtifactError, InputError
-from nextquery.logs.data_folder import PreparedData
 from nextquery.model.settings import KIND, TRANSFORMER
 from nextquery.suggesters import base
 from nextquery.suggesters.adjacency import Adjacency
@@ -17,6 +16,8 @@ from nextquery.suggesters.fit import FITTERS, fit_model
 from nextquery.suggesters.loading import COUNT_MODELS, MODEL_KINDS, count_model, load, model_kind
 from nextquery.suggesters.popularity import Popularity
 from nextquery.suggesters.rewriting import QueryRewriter, Synonyms, read_synonyms
+
+from .conftest import DataMaker
 
 SOURCE = Path(nextquery.__file__).parent
 
@@ -44,8 +45,8 @@ def test_a_folder_says_what_it_holds(served_models: dict[str, Path]) -> None:
     assert not model_kind(served_models["adjacency"]).neural
 
 
-def test_a_folder_without_a_model_is_refused(prepared, tiny_log) -> None:  # type: ignore[no-untyped-def]
-    data = prepared(tiny_log([("ann", ["a", "b"])]))
+def test_a_folder_without_a_model_is_refused(data_of: DataMaker) -> None:
+    data = data_of([("ann", ["a", "b"])])
     with pytest.raises(ArtifactError, match="holds 'data', not a model"):
         model_kind(data.path)
 
@@ -77,12 +78,10 @@ def test_a_model_has_its_capabilities_and_no_others(
 
 
 @pytest.fixture(scope="module")
-def popularity_folder(
-    prepared: Any, tiny_log: Any, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def popularity_folder(data_of: DataMaker, tmp_path_factory: pytest.TempPathFactory) -> Path:
     crowd = [(f"user{number}", ["red shoes", "red boots", "rude boots"]) for number in range(4)]
     diarist = ("diarist", ["red shoes", "boots shoes"])
-    data: PreparedData = prepared(tiny_log([*crowd, diarist], [], min_users=3))
+    data = data_of([*crowd, diarist], [], min_users=3)
     folder: Path = tmp_path_factory.mktemp("model") / "popularity"
     fit_model(Popularity, data).save(folder)
     return folder
@@ -122,9 +121,9 @@ def test_asking_why_is_not_counted_as_a_refusal(popularity_folder: Path) -> None
 
 
 def test_where_every_user_counts_nobody_is_said_to_have_typed_it(
-    prepared: Any, tiny_log: Any, tmp_path: Path
+    data_of: DataMaker, tmp_path: Path
 ) -> None:
-    data: PreparedData = prepared(tiny_log([("one", ["red shoes", "red boots"])], [], min_users=1))
+    data = data_of([("one", ["red shoes", "red boots"])], [], min_users=1)
     fit_model(Popularity, data).save(tmp_path / "popularity")
     result = why(load(tmp_path / "popularity"), "shoes red")
     wanted = "the model suggests only queries that it has seen, and this is none of them"
@@ -140,9 +139,9 @@ SESSIONS = [
 
 
 @pytest.fixture(scope="module")
-def adjacency_model(prepared: Any, tiny_log: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def adjacency_model(data_of: DataMaker, tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("models") / "adjacency"
-    data = prepared(tiny_log(SESSIONS, min_users=3, spelling=True))
+    data = data_of(SESSIONS, min_users=3, spelling=True)
     fit_model(Adjacency, data).save(folder)
     return load(folder)
 

@@ -2,7 +2,6 @@
 
 from itertools import product
 from math import exp, log
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +13,7 @@ from nextquery.suggesters.cacb import CACB, CACBSettings
 from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.qvmm import QVMM, QVMMSettings
 
-from .conftest import texts
+from .conftest import DataMaker, texts
 
 SESSIONS = [
     ("ann", ["a", "b", "c"]),
@@ -27,8 +26,8 @@ EXACT = QVMMSettings(depth=5, pruning=0, escape=1)
 
 
 @pytest.fixture
-def model(prepared: Any, tiny_log: Any) -> QVMM:
-    return fit_model(QVMM, prepared(tiny_log(SESSIONS)), EXACT)
+def model(data_of: DataMaker) -> QVMM:
+    return fit_model(QVMM, data_of(SESSIONS), EXACT)
 
 
 def test_probabilities_by_hand(model: QVMM) -> None:
@@ -71,8 +70,8 @@ def test_back_off_is_used_exactly_when_the_context_is_unseen(model: QVMM, length
         assert (model.matched(context) == length) == followed
 
 
-def test_depth_limits_how_far_back_it_looks(prepared: Any, tiny_log: Any) -> None:
-    data = prepared(tiny_log(SESSIONS))
+def test_depth_limits_how_far_back_it_looks(data_of: DataMaker) -> None:
+    data = data_of(SESSIONS)
     shallow = fit_model(QVMM, data, QVMMSettings(depth=1, pruning=0, escape=1))
     adjacency = fit_model(Adjacency, data)
     assert shallow.matched(["x", "b"]) == 1
@@ -81,13 +80,13 @@ def test_depth_limits_how_far_back_it_looks(prepared: Any, tiny_log: Any) -> Non
         assert one.score == pytest.approx(other.score)
 
 
-def test_pruning_leaves_out_what_says_nothing_new(prepared: Any, tiny_log: Any) -> None:
+def test_pruning_leaves_out_what_says_nothing_new(data_of: DataMaker) -> None:
     # After y b the followers are spread exactly as after b alone; after a b they are not.
     sessions = [
         *[("u", [first, "b", last]) for first in "y" for last in "cd"],
         *[("u", ["a", "b", "c"]), ("u", ["z", "b", "d"])],
     ]
-    data = prepared(tiny_log(sessions))
+    data = data_of(sessions)
     pruned = fit_model(QVMM, data, QVMMSettings(pruning=0.1, escape=1))
     assert fit_model(QVMM, data, EXACT).matched(["y", "b"]) == 2
     assert pruned.matched(["y", "b"]) == 1
@@ -95,19 +94,19 @@ def test_pruning_leaves_out_what_says_nothing_new(prepared: Any, tiny_log: Any) 
     assert fit_model(QVMM, data, QVMMSettings(pruning=0.7)).matched(["a", "b"]) == 1
 
 
-def test_a_last_query_never_seen_is_shortened_and_said_so(prepared: Any, tiny_log: Any) -> None:
+def test_a_last_query_never_seen_is_shortened_and_said_so(data_of: DataMaker) -> None:
     sessions = [("u", ["old", "new york", "boston"])]
-    model = fit_model(QVMM, prepared(tiny_log(sessions)), EXACT)
+    model = fit_model(QVMM, data_of(sessions), EXACT)
     (result,) = model.suggest(["old", "new york pizza"])
     assert result.text == "boston"
     assert result.source.endswith("last 2 queries, read as 'new york': it was never seen)")
-    strict = fit_model(QVMM, prepared(tiny_log(sessions)), QVMMSettings(shorten=False))
+    strict = fit_model(QVMM, data_of(sessions), QVMMSettings(shorten=False))
     assert strict.suggest(["old", "new york pizza"]) == []
 
 
-def test_a_rare_query_breaks_the_sequence(prepared: Any, tiny_log: Any) -> None:
+def test_a_rare_query_breaks_the_sequence(data_of: DataMaker) -> None:
     sessions = [("ann", ["a", "secret", "b"]), ("bob", ["a", "b"]), ("cat", ["b", "a", "b"])]
-    model = fit_model(QVMM, prepared(tiny_log(sessions, min_users=2)), EXACT)
+    model = fit_model(QVMM, data_of(sessions, min_users=2), EXACT)
     assert texts(model.suggest(["a"])) == ["b"]
     assert model.suggest(["a"])[0].source.startswith("seen in the log (2 times")
     assert model.matched(["a", "secret"]) == 0
@@ -126,14 +125,13 @@ logs = st.lists(st.lists(queries, min_size=2, max_size=5), min_size=1, max_size=
     st.sampled_from([0.5, 1.0, 10.0]),
 )
 def test_probabilities_sum_to_at_most_one(
-    prepared: Any,
-    tiny_log: Any,
+    data_of: DataMaker,
     sessions: list[list[str]],
     context: list[str],
     pruning: float,
     escape: float,
 ) -> None:
-    data = prepared(tiny_log([("u", session) for session in sessions]))
+    data = data_of([("u", session) for session in sessions])
     model = fit_model(QVMM, data, QVMMSettings(pruning=pruning, escape=escape))
     known = sorted({query for session in sessions for query in session})
     unknown = ["zyzzyva", "a zyzzyva", "b a c b a"]
@@ -164,8 +162,8 @@ PLAIN = CACBSettings(pruning=0, escape=1)
 
 
 @pytest.fixture
-def cacb(prepared: Any, tiny_log: Any) -> CACB:
-    return fit_model(CACB, prepared(tiny_log(CONCEPT_SESSIONS, CLICKS)), PLAIN)
+def cacb(data_of: DataMaker) -> CACB:
+    return fit_model(CACB, data_of(CONCEPT_SESSIONS, CLICKS), PLAIN)
 
 
 def _concept(cacb: CACB, query: str) -> int:
@@ -204,28 +202,28 @@ def test_probabilities_of_cacb_by_hand(cacb: CACB) -> None:
     )
 
 
-def test_the_context_decides_between_concepts(prepared: Any, tiny_log: Any) -> None:
+def test_the_context_decides_between_concepts(data_of: DataMaker) -> None:
     sessions = [
         *[("u", ["wildlife", "jaguar", "leopard"])] * 2,
         *[("u", ["dealer", "jaguar", "used cars"])] * 2,
     ]
     clicks = [("u", query, query) for query in ("wildlife", "jaguar", "leopard")]
-    cacb = fit_model(CACB, prepared(tiny_log(sessions, clicks)), PLAIN)
+    cacb = fit_model(CACB, data_of(sessions, clicks), PLAIN)
     assert cacb.suggest(["wildlife", "jaguar"], 1)[0].text == "leopard"
     assert cacb.suggest(["dealer", "jaguar"], 1)[0].text == "used cars"
 
 
-def test_repeats_of_a_concept_count_once(prepared: Any, tiny_log: Any) -> None:
+def test_repeats_of_a_concept_count_once(data_of: DataMaker) -> None:
     sessions = [("u", ["cheap flights", "low cost flights", "paris hotels"])]
-    cacb = fit_model(CACB, prepared(tiny_log(sessions, CLICKS[:2])), PLAIN)
+    cacb = fit_model(CACB, data_of(sessions, CLICKS[:2]), PLAIN)
     # The context is one topic, however many of its queries were typed.
     (result,) = cacb.suggest(["low cost flights", "cheap flights"])
     assert result.text == "paris hotels"
     assert "after the last topic" in result.source
 
 
-def test_a_log_without_clicks_says_so_and_offers_words(prepared: Any, tiny_log: Any) -> None:
-    data = prepared(tiny_log(CONCEPT_SESSIONS))
+def test_a_log_without_clicks_says_so_and_offers_words(data_of: DataMaker) -> None:
+    data = data_of(CONCEPT_SESSIONS)
     with pytest.raises(InputError, match=r"no clicks.*`clusters=words`"):
         fit_model(CACB, data)
     cacb = fit_model(CACB, data, CACBSettings(clusters="words", diameter=1.2))

@@ -5,7 +5,6 @@ import sys
 from datetime import datetime, timedelta
 from math import exp, log
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +17,7 @@ from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.rescue import Rescue, RescueSettings, rescued
 from nextquery.suggesters.shortcuts import Shortcuts, ShortcutsSettings
 
-from .conftest import followers, texts
+from .conftest import DataMaker, followers, texts
 
 SESSIONS = [
     ("ann", ["paris trip", "paris hotels"]),
@@ -36,8 +35,8 @@ CLICKS = [
 
 
 @pytest.fixture
-def model(prepared: Any, tiny_log: Any) -> Shortcuts:
-    return fit_model(Shortcuts, prepared(tiny_log(SESSIONS, CLICKS)))
+def model(data_of: DataMaker) -> Shortcuts:
+    return fit_model(Shortcuts, data_of(SESSIONS, CLICKS))
 
 
 def _bm25(frequency: int, length: int, having: int, k1: float = 1.2, b: float = 0.75) -> float:
@@ -56,15 +55,15 @@ def test_similar_endings_are_ranked_by_words_and_by_frequency(model: Shortcuts) 
     assert result[0].source == "seen in the log (2 times at the end of a similar session)"
 
 
-def test_sessions_without_a_click_at_the_end_do_not_count(prepared: Any, tiny_log: Any) -> None:
-    data = prepared(tiny_log(SESSIONS, CLICKS))
+def test_sessions_without_a_click_at_the_end_do_not_count(data_of: DataMaker) -> None:
+    data = data_of(SESSIONS, CLICKS)
     every = fit_model(Shortcuts, data, ShortcutsSettings(satisfactory=False))
     assert "louvre" not in {item.text for item in fit_model(Shortcuts, data).suggest(["paris"])}
     assert "louvre" in {item.text for item in every.suggest(["paris"])}
 
 
-def test_alpha_weighs_words_against_frequency(prepared: Any, tiny_log: Any) -> None:
-    data = prepared(tiny_log(SESSIONS, CLICKS))
+def test_alpha_weighs_words_against_frequency(data_of: DataMaker) -> None:
+    data = data_of(SESSIONS, CLICKS)
     by_words = fit_model(Shortcuts, data, ShortcutsSettings(alpha=1))
     by_frequency = fit_model(Shortcuts, data, ShortcutsSettings(alpha=0))
     assert by_words.suggest(["eiffel paris"], 1)[0].text == "eiffel tower"
@@ -75,19 +74,17 @@ def test_a_query_never_seen_is_answered_by_its_words(model: Shortcuts) -> None:
     assert model.suggest(["cheap trip to paris france"], 1)[0].text == "paris hotels"
 
 
-def test_earlier_queries_count_as_far_as_the_window(prepared: Any, tiny_log: Any) -> None:
-    data = prepared(tiny_log(SESSIONS, CLICKS))
+def test_earlier_queries_count_as_far_as_the_window(data_of: DataMaker) -> None:
+    data = data_of(SESSIONS, CLICKS)
     context = ["cars", "paris"]
     assert len(fit_model(Shortcuts, data).suggest(context)) == 3
     short = fit_model(Shortcuts, data, ShortcutsSettings(window=1)).suggest(context)
     assert "car loans" not in {item.text for item in short}
 
 
-def test_only_the_most_similar_documents_are_ranked(prepared: Any, tiny_log: Any) -> None:
+def test_only_the_most_similar_documents_are_ranked(data_of: DataMaker) -> None:
     settings = ShortcutsSettings(retrieved=1)
-    result = fit_model(Shortcuts, prepared(tiny_log(SESSIONS, CLICKS)), settings).suggest(
-        ["eiffel paris"]
-    )
+    result = fit_model(Shortcuts, data_of(SESSIONS, CLICKS), settings).suggest(["eiffel paris"])
     assert texts(result) == ["eiffel tower"]
 
 
@@ -102,15 +99,15 @@ def test_half_of_the_probability_belongs_to_the_endings_found(model: Shortcuts) 
     assert scored[2].log_likelihood == pytest.approx(log(0.5) + prior("zyzzyva"))
 
 
-def test_a_log_without_clicks_says_what_to_do(prepared: Any, tiny_log: Any) -> None:
-    data = prepared(tiny_log(SESSIONS))
+def test_a_log_without_clicks_says_what_to_do(data_of: DataMaker) -> None:
+    data = data_of(SESSIONS)
     with pytest.raises(InputError, match=r"clicked.*`satisfactory=false`"):
         fit_model(Shortcuts, data, ShortcutsSettings(satisfactory=True))
     assert fit_model(Shortcuts, data, ShortcutsSettings(satisfactory=False)).suggest(["paris"])
 
 
-def test_a_rare_ending_is_not_a_document(prepared: Any, tiny_log: Any) -> None:
-    model = fit_model(Shortcuts, prepared(tiny_log(SESSIONS, CLICKS, min_users=2)))
+def test_a_rare_ending_is_not_a_document(data_of: DataMaker) -> None:
+    model = fit_model(Shortcuts, data_of(SESSIONS, CLICKS, min_users=2))
     assert texts(model.suggest(["paris trip"])) == ["paris hotels"]
 
 
@@ -127,20 +124,18 @@ def endings(model: Shortcuts) -> dict[str, float]:
     return dict(zip(texts, model.sessions.tolist(), strict=True))
 
 
-def test_all_ends_count_where_asked_or_where_nothing_was_clicked(
-    prepared: Any, tiny_log: Any
-) -> None:
+def test_all_ends_count_where_asked_or_where_nothing_was_clicked(data_of: DataMaker) -> None:
     asked = ShortcutsSettings(satisfactory=False)
     for model in (
-        fit_model(Shortcuts, prepared(tiny_log(ENDED_SESSIONS, clicks=END_CLICKS)), asked),
-        fit_model(Shortcuts, prepared(tiny_log(ENDED_SESSIONS))),
+        fit_model(Shortcuts, data_of(ENDED_SESSIONS, clicks=END_CLICKS), asked),
+        fit_model(Shortcuts, data_of(ENDED_SESSIONS)),
     ):
         assert endings(model) == {"red boots": 2, "shoes": 1}
         assert model.settings.satisfactory is False
 
 
-def test_old_sessions_weigh_less_and_then_leave(prepared: Any, tiny_log: Any) -> None:
-    data = prepared(tiny_log(ENDED_SESSIONS, days=[0, 4, 4]))
+def test_old_sessions_weigh_less_and_then_leave(data_of: DataMaker) -> None:
+    data = data_of(ENDED_SESSIONS, days=[0, 4, 4])
     model = fit_model(Shortcuts, data, ShortcutsSettings(half_life_days=4))
     assert endings(model) == pytest.approx({"red boots": 1.5, "shoes": 1})
     model = fit_model(Shortcuts, data, ShortcutsSettings(window_days=2))
@@ -196,8 +191,8 @@ TITLES = TitleHits(["Paris hotels", "Rome"])
 
 
 @pytest.fixture
-def rescue(prepared: Any, tiny_log: Any, tmp_path: Path) -> Rescue:
-    fit_model(Rescue, prepared(tiny_log(FAILED_SESSIONS)), hits=TITLES).save(tmp_path / "rescue")
+def rescue(data_of: DataMaker, tmp_path: Path) -> Rescue:
+    fit_model(Rescue, data_of(FAILED_SESSIONS), hits=TITLES).save(tmp_path / "rescue")
     model = load(tmp_path / "rescue")
     assert isinstance(model, Rescue)
     return model
@@ -240,10 +235,10 @@ def test_a_query_that_nobody_typed_is_answered_by_those_like_it(rescue: Rescue) 
 
 
 def test_without_a_check_a_query_that_was_never_clicked_on_found_nothing(
-    prepared: Any, tiny_log: Any
+    data_of: DataMaker,
 ) -> None:
     clicks = [("u1", "paris hotels", "a.com"), ("u2", "rome", "b.com")]
-    model = fit_model(Rescue, prepared(tiny_log(FAILED_SESSIONS, clicks=clicks)))
+    model = fit_model(Rescue, data_of(FAILED_SESSIONS, clicks=clicks))
     assert texts(model.suggest(["paris hotles"], 5)) == ["paris hotels", "rome"]
     assert not model.fails("rome")
 
@@ -255,32 +250,28 @@ def test_the_rescue_leads_and_nothing_comes_twice() -> None:
     assert texts(rescued(usual, [], 2)) == ["a", "b"]
 
 
-def test_only_rescue_asks_what_finds_something(prepared: Any, tiny_log: Any) -> None:
+def test_only_rescue_asks_what_finds_something(data_of: DataMaker) -> None:
     with pytest.raises(InputError, match="`hits`: adjacency does not ask"):
-        fit_model(Adjacency, prepared(tiny_log(FAILED_SESSIONS)), hits=TITLES)
+        fit_model(Adjacency, data_of(FAILED_SESSIONS), hits=TITLES)
 
 
-def test_the_next_query_that_did_not_fail_counts_once_a_session(
-    prepared: Any, tiny_log: Any
-) -> None:
+def test_the_next_query_that_did_not_fail_counts_once_a_session(data_of: DataMaker) -> None:
     sessions = [
         ("u1", ["bad", "bad", "good"]),  # typed twice in one session
         ("u2", ["good", "bad", "worse", "fine", "good"]),  # "worse" failed, too
         ("u3", ["fine", "bad"]),  # nothing came after it
         ("u4", ["worse", "bad"]),  # nothing that found something
     ]
-    model = fit_model(
-        Rescue, prepared(tiny_log(sessions)), hits=lambda query: query in ("good", "fine")
-    )
+    model = fit_model(Rescue, data_of(sessions), hits=lambda query: query in ("good", "fine"))
     assert followers(model, "bad") == {"good": 1, "fine": 1}
     assert followers(model, "worse") == {"fine": 1}
     assert followers(model, "good") == followers(model, "fine") == {}
 
 
-def test_what_few_users_typed_is_neither_stored_nor_suggested(prepared: Any, tiny_log: Any) -> None:
+def test_what_few_users_typed_is_neither_stored_nor_suggested(data_of: DataMaker) -> None:
     sessions = [(user, ["oops", "secret", "good"]) for user in ("u1", "u2")]
     sessions += [("u1", ["my own typo", "good"])]
-    data = prepared(tiny_log(sessions, min_users=2))
+    data = data_of(sessions, min_users=2)
     model = fit_model(Rescue, data, hits=lambda query: query == "good")
     assert followers(model, "oops") == {"good": 2}
     assert model.background.id("my own typo") is None
