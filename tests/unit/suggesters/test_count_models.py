@@ -89,7 +89,7 @@ def test_parts_and_order_do_not_matter(
 def test_duckdb_makes_the_same_model(
     kind: str, ages: dict[str, int], data: PreparedData, tmp_path: Path
 ) -> None:
-    one = _files(kind, data, tmp_path / "one", **ages)
+    one = _files(kind, data, tmp_path / "one", "polars", **ages)
     assert one == _files(kind, data, tmp_path / "other", "duckdb", **ages)
 
 
