@@ -1,14 +1,13 @@
 """The training loop: steps, validation, early stopping, checkpoints, progress and metrics."""
 
-import contextlib
 import json
 import math
-import queue
 import signal
 import sys
-import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -108,36 +107,15 @@ def dropout_seed(seed: int, step: int, rank: int) -> int:
 
 
 def prefetched(items: Iterator[T], depth: int = 4) -> Iterator[T]:
-    """The items; a thread makes up to `depth` of them in advance."""
-    ready: queue.Queue[T | BaseException | None] = queue.Queue(depth)
-    leaving = threading.Event()
-
-    def put(item: T | BaseException | None) -> None:
-        while not leaving.is_set():
-            with contextlib.suppress(queue.Full):
-                ready.put(item, timeout=0.1)
-                return
-
-    def work() -> None:
-        try:
-            for item in items:
-                if leaving.is_set():
-                    return
-                put(item)
-            put(None)
-        except BaseException as error:
-            put(error)
-
-    thread = threading.Thread(target=work, name="batches", daemon=True)
-    thread.start()
+    """The items, which are not None; a thread makes up to `depth` of them in advance."""
+    thread = ThreadPoolExecutor(1, "batches")
     try:
-        while (item := ready.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
+        ahead = deque(thread.submit(next, items, None) for _ in range(depth))
+        while (item := ahead.popleft().result()) is not None:
+            ahead.append(thread.submit(next, items, None))
             yield item
     finally:
-        leaving.set()
-        thread.join()
+        thread.shutdown(cancel_futures=True)
 
 
 METRICS, EVENTS = "metrics.jsonl", "events"
