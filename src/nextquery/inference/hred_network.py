@@ -266,8 +266,7 @@ class HREDDecoder:
     def start(self, batch: ContextBatch[HREDMemory]) -> DecoderState:
         """The empty prefix of every context (Eq. 7)."""
         network, contexts = self._network, len(batch.contexts)
-        copying = network.config.copying
-        sources = CopySources.of(network.weights, network.products, batch) if copying else None
+        sources = CopySources.of(network.weights, network.products, batch)
         session_states = np.stack([memory.session_state for memory in batch.memories])
         inputs = network.session_inputs(session_states)
         hidden = network.start_decoder(session_states, inputs)

@@ -193,7 +193,7 @@ class CopySources:
     def of(
         cls, weights: Weights, products: WeightProducts, batch: ContextBatch[Any]
     ) -> "CopySources | None":
-        """The words of a batch; None if there is nothing to copy."""
+        """The words of a batch; None if there is nothing to copy or the model does not copy."""
         counts = [len(context.copied_words) for context in batch.contexts]
         if not any(counts):
             return None

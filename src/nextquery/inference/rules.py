@@ -246,10 +246,6 @@ class ContextRules:
             self._after[last] = np.unique(np.concatenate(words))
         return self._after[last]
 
-    def text(self, words: Sequence[int]) -> str:
-        """The words of a prefix, joined."""
-        return self.session_words.text(words)
-
     def allows_text(self, text: str) -> bool:
         """Whether a finished query may be shown in this session."""
         if text in self._queries:

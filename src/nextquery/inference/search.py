@@ -299,7 +299,7 @@ def beam_search(
     raise_if_cancelled()
     while (ended := steps.next([result.bound for result in results])) is not None:
         for context, words, log_likelihood in ended:
-            text = rules[context].text(words)
+            text = rules[context].session_words.text(words)
             if rules[context].allows_text(text):
                 results[context].add(FinishedQuery(text, log_likelihood, len(words) + 1))
         raise_if_cancelled()
@@ -338,7 +338,7 @@ def sample(
             if word != END_OF_QUERY:
                 longer.append(((*words, word), total + score))
                 parents.append(row)
-            elif rules.allows_text(text := rules.text(words)):
+            elif rules.allows_text(text := rules.session_words.text(words)):
                 finished[text] = FinishedQuery(text, total + score, len(words) + 1)
         del prediction  # before the next one is made: each may be tens of megabytes
         drawn = longer

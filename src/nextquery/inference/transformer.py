@@ -202,7 +202,7 @@ class TransformerDecoder:
         """The empty prefix of every context."""
         model, memories, rows = self._model, batch.memories, len(batch.memories)
         shape = (rows, 0, model.config.layers, 2, model.config.model_size)
-        sources = CopySources.of(model.weights, model.products, batch) if model.copies else None
+        sources = CopySources.of(model.weights, model.products, batch)
         return TransformerState(
             DecodedBatch(rows, SessionInputs(None, None), sources, [m.cache for m in memories]),
             hidden=np.stack([memory.last for memory in memories]),

@@ -266,8 +266,6 @@ def sources_of(
     states = predictor.encoder.encode_many(contexts)
     batch = ContextBatch(predictor.model.vocabulary, states)
     network = hred_of(predictor).network
-    if not network.config.copying:
-        return None, batch.vocabularies[0]
     return CopySources.of(network.weights, network.products, batch), batch.vocabularies[0]
 
 
