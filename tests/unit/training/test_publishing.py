@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -175,6 +175,7 @@ def encoded(data: PreparedData, folder: Path) -> EncodedSessions:
     return encode_sessions(data.sessions("background"), words, SessionLimits(20, 30), folder)
 
 
+@dataclass(frozen=True)
 class Until(Continuation):
     """Continues a model that learnt until some day."""
 
@@ -189,8 +190,8 @@ def test_an_epoch_has_equal_numbers_of_new_and_old_sessions(
     data: PreparedData, tmp_path: Path
 ) -> None:
     sessions = encoded(data, tmp_path / "sessions")
-    earlier = Until(tmp_path, replay=2.0)
-    object.__setattr__(earlier, "day", 8)  # the sessions of day 9 and the later query of day 8
+    # New are the sessions of day 9 and the later query of day 8.
+    earlier = Until(tmp_path, replay=2.0, day=8)
     result = choose_sessions(earlier, data, sessions, seed=1)
     assert result.new == 8
     assert result.replayed == 16
@@ -203,8 +204,7 @@ def test_an_epoch_has_equal_numbers_of_new_and_old_sessions(
 def test_where_nothing_is_new_everything_is_gone_through(
     data: PreparedData, tmp_path: Path
 ) -> None:
-    earlier = Until(tmp_path)
-    object.__setattr__(earlier, "day", 20)
+    earlier = Until(tmp_path, day=20)
     result = choose_sessions(earlier, data, encoded(data, tmp_path / "sessions"), seed=1)
     assert (result.new, result.replayed, len(result.sessions)) == (0, 40, 40)
 
