@@ -163,7 +163,7 @@ class Predictor:
         config = config.for_list(n)
         if config.usefulness and not self.judges_usefulness:
             raise InputError(NO_HEAD)
-        generated = self._generate_all(contexts, config, config.wanted(n))
+        generated = self._generate_all(contexts, config, config.pool_size(n))
         lists = self._ranked(generated, config)
         if config.usefulness:
             texts = [[query.text for query in queries] for queries in lists]
@@ -249,7 +249,7 @@ class Predictor:
             "specificity": 0.0,
         }
         config = config.model_copy(update=changes)
-        pool_size = config.wanted(n)
+        pool_size = config.pool_size(n)
         [queries] = self._ranked([self._completions(context, typed, config, pool_size)], config)
         if config.known == "prefer" and config.strategy == "beam" and len(queries) < n:
             free = config.model_copy(update={"known": "free"})

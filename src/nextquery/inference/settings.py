@@ -127,10 +127,10 @@ class DecodeConfig(Section):
         least = SPECIFIC_BEAM if reordered and self.strategy == "beam" else 1
         return self.model_copy(update={"beam": min(max(self.beam, n, least), MOST_BEAM)})
 
-    def wanted(self, n: int) -> int:
+    def pool_size(self, n: int) -> int:
         """How many of the likeliest queries decide a list of `n`: all if they are reordered.
 
-        >>> DecodeConfig().wanted(5), DecodeConfig(preset="paper").wanted(5)
+        >>> DecodeConfig().pool_size(5), DecodeConfig(preset="paper").pool_size(5)
         (10, 5)
         """
         reordered = self.specificity > 0 or self.known == "prefer" or self.diversity > 0

@@ -119,7 +119,7 @@ def _searches(data: PreparedData, users: pl.Series) -> pl.DataFrame:
 def _requests_of(
     user: str, searches: Sequence[Search], session_numbers: set[int]
 ) -> Iterator[PastRequest]:
-    """The requests of one user's wanted sessions."""
+    """The requests of one user in the sessions with these numbers."""
     past: dict[str, PastQuery] = {}  # the most recent last
     context: list[str] = []
     session_now: int | None = None

@@ -108,7 +108,7 @@ class CheckpointFolder:
                 save_file(optimiser, partial / OPTIMISER)
                 write_text(partial / RUN, json.dumps(run, indent=2) + "\n")
         except (OSError, SafetensorError) as error:
-            good = next((f"the last good one is {self.folder(kept)}" for kept in self.steps()), "")
+            good = next((f"the last good one is {self.folder(step)}" for step in self.steps()), "")
             raise TrainingError(
                 f"the checkpoint of step {position.step} could not be written to {self._path} "
                 f"({error}); {good or 'there is no earlier one'}; {advice(error)} and run again "

@@ -181,8 +181,8 @@ def test_usefulness_is_read_off_the_last_decoder_state() -> None:
             for word in known[:-1]:
                 decoder = model.advance_decoder(decoder, torch.tensor([word]), inputs)
             p = torch.sigmoid(model.usefulness(decoder)).item()
-            wanted = float(useful[position])
-            expected += wanted * np.log(p) + (1 - wanted) * np.log(1 - p)
+            is_useful = float(useful[position])
+            expected += is_useful * np.log(p) + (1 - is_useful) * np.log(1 - p)
             vector, _ = model.encode_queries(torch.tensor([known]), torch.tensor([len(known)]))
             state, _ = model.extend_session(state, vector)
             position += 1

@@ -74,10 +74,10 @@ def copy_attention(
 ) -> tuple[Array, Array, float]:
     """The pointer over `memory` (word, age, state), what it adds to omega, and the gate."""
     here = np.concatenate([state, previous])
-    wanted = weights["copying.query.weight"] @ here
+    asked = weights["copying.query.weight"] @ here
     scores = np.array(
         [
-            wanted @ (weights["copying.key.weight"] @ source) / np.sqrt(len(state))
+            asked @ (weights["copying.key.weight"] @ source) / np.sqrt(len(state))
             + weights["copying.age"][min(age, 10) - 1]
             for _, age, source in memory
         ]

@@ -126,8 +126,8 @@ def test_where_every_user_counts_nobody_is_said_to_have_typed_it(
     data = data_of([("one", ["red shoes", "red boots"])], [], min_users=1)
     fit_model(Popularity, data).save(tmp_path / "popularity")
     result = why(load(tmp_path / "popularity"), "shoes red")
-    wanted = "the model suggests only queries that it has seen, and this is none of them"
-    assert result.reason == wanted
+    reason = "the model suggests only queries that it has seen, and this is none of them"
+    assert result.reason == reason
     assert (result.count, result.min_users) == (None, 1)
 
 

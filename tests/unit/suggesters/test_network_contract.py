@@ -144,9 +144,9 @@ def test_it_is_a_trained_model_without_gates(toy: ToySuggester) -> None:
 def test_search_finds_the_most_likely_queries(toy: ToySuggester) -> None:
     expected = sorted(by_hand(toy, CONTEXT[-1]).items(), key=lambda item: -item[1])
     suggestions = toy.suggest(CONTEXT, 10, config=FREE)
-    wanted = [(text, score) for text, score in expected if text not in CONTEXT][:10]
-    assert [query.text for query in suggestions] == [text for text, _ in wanted]
-    assert [query.score for query in suggestions] == pytest.approx([s for _, s in wanted], abs=1e-4)
+    shown = [(text, score) for text, score in expected if text not in CONTEXT][:10]
+    assert [query.text for query in suggestions] == [text for text, _ in shown]
+    assert [query.score for query in suggestions] == pytest.approx([s for _, s in shown], abs=1e-4)
 
 
 def test_sessions_are_decoded_together_and_extended(toy: ToySuggester) -> None:
