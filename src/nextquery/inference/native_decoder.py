@@ -81,26 +81,6 @@ class NativeVocabularyRules:
         return cached[1]
 
 
-class RulesCache:
-    """The native side of every `VocabularyRules` that a decoder was asked with."""
-
-    def __init__(self, library: Library) -> None:
-        self._library = library
-        self._known: WeakKeyDictionary[VocabularyRules, NativeVocabularyRules] = WeakKeyDictionary()
-        self._making = threading.Lock()
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def of(self, rules: VocabularyRules) -> NativeVocabularyRules:
-        """The one of these rules, made when first asked for."""
-        with self._making:
-            native = self._known.get(rules)
-            if native is None:
-                native = self._known[rules] = NativeVocabularyRules(self._library, rules)
-            return native
-
-
 def _flags(never: Flags, alone: Flags, may_end: Flags) -> NDArray[np.uint8]:
     return np.asarray(NEVER * never + BLOCKED * alone + DOUBTFUL * may_end, dtype=np.uint8)
 
@@ -448,7 +428,8 @@ class CompiledDecoder(ABC, Generic[CompiledState]):
         self.buffers: list[Floats] = []
         self._record = packed.record(mode)
         self.record = ctypes.byref(self._record)
-        self._rules = RulesCache(packed.library)
+        self._rules: WeakKeyDictionary[VocabularyRules, NativeVocabularyRules] = WeakKeyDictionary()
+        self._making = threading.Lock()
         self.workspaces: list[Workspace] = []  # of finished searches
 
     @abstractmethod
@@ -467,10 +448,18 @@ class CompiledDecoder(ABC, Generic[CompiledState]):
 
     def steps(self, start: SearchStart, config: DecodeConfig) -> NativeSteps:
         """The steps of a search, one call each."""
-        rules, kept = self._rules.of(start.rules[0].shared).record(start.rules)
+        rules, kept = self.rules_of(start.rules[0].shared).record(start.rules)
         batch: DecodedBatch = start.state.batch
         records = self.record, self.contexts(batch), self.fast, ctypes.byref(rules)
         return NativeSteps(self, records, (batch, rules, *kept), start, config)
+
+    def rules_of(self, rules: VocabularyRules) -> NativeVocabularyRules:
+        """The native side of some rules, made when first asked for."""
+        with self._making:
+            native = self._rules.get(rules)
+            if native is None:
+                native = self._rules[rules] = NativeVocabularyRules(self.library, rules)
+            return native
 
     def workspace(self, sizes: Sizes) -> Workspace:
         """The memory of a finished search if it is large enough, or new memory."""

@@ -25,7 +25,6 @@ from nextquery.inference.native_decoder import (
     NativeDecoder,
     NativeSteps,
     NativeVocabularyRules,
-    RulesCache,
     Workspace,
 )
 from nextquery.inference.rules import ContextRules, FollowerTable, VocabularyRules
@@ -34,7 +33,7 @@ from nextquery.inference.settings import DecodeConfig
 from nextquery.model.hred import HRED
 from nextquery.text.vocabulary import Vocabulary
 
-from .conftest import ModelMaker, predictor_of
+from .conftest import ModelMaker, predictor_of, random_model
 from .test_search import GUARDED, TABLES, started, with_words
 
 CONFIG = DecodeConfig(beam=7, max_words=4)
@@ -146,7 +145,7 @@ def test_a_search_keeps_all_that_its_records_point_to(make_model: ModelMaker) ->
     start, decoder = started(predictor, GUARDED, seen=True), predictor.decoder("exact")
     assert isinstance(decoder, NativeDecoder)
     steps = decoder.steps(start, CONFIG)
-    rules = decoder._rules.of(start.rules[0].shared)
+    rules = decoder.rules_of(start.rules[0].shared)
     owners: list[ref[Any]] = [ref(start.state.batch), ref(decoder.packed), ref(rules)]
     del predictor, start, decoder, rules
     gc.collect()
@@ -165,11 +164,11 @@ def test_flags_follow_the_blocklist(library: Library, tmp_path: Path) -> None:
     file.write_text("nothing\n", encoding="utf-8")
     guard = Guard(blocklist=file)
     shared = VocabularyRules(guard, VOCABULARY)
-    cache = RulesCache(library)
+    native = NativeVocabularyRules(library, shared)
     typed = SessionVocabulary(VOCABULARY, ["strange", "fine"])
 
     def flags() -> list[list[int]]:
-        _, arrays = cache.of(shared).record([ContextRules(shared, ["fine bad"], typed)])
+        _, arrays = native.record([ContextRules(shared, ["fine bad"], typed)])
         return [arrays[0].tolist(), arrays[3].tolist()]
 
     assert flags() == [[NEVER, 0, NEVER, 0, 0, 0], [0]]
@@ -186,18 +185,9 @@ def test_pairs_of_the_session_are_ids(library: Library) -> None:
     shared = VocabularyRules(Guard(), VOCABULARY)
     typed = SessionVocabulary(VOCABULARY, ["strange"])
     rules = ContextRules(shared, ["fine bad strange", "unheard bad"], typed)
-    _, arrays = RulesCache(library).of(shared).record([rules, rules])
+    _, arrays = NativeVocabularyRules(library, shared).record([rules, rules])
     assert arrays[4].tolist() == [0, 2, 4]
     assert arrays[5].tolist() == [3 << 32 | 6, 5 << 32 | 3] * 2
-
-
-def test_pairs_are_closed_with_the_rules(library: Library) -> None:
-    cache = RulesCache(library)
-    shared = VocabularyRules(Guard(), VOCABULARY)
-    assert cache.of(shared) is cache.of(shared)
-    del shared
-    gc.collect()
-    assert len(cache) == 0
 
 
 @pytest.fixture
@@ -214,8 +204,23 @@ def closed(library: Library, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return freed
 
 
+def compiled_decoder() -> NativeDecoder:
+    decoder = predictor_of(random_model()).decoder("exact")
+    assert isinstance(decoder, NativeDecoder)
+    return decoder
+
+
+def test_pairs_are_closed_with_the_rules(closed: list[int]) -> None:
+    decoder, shared = compiled_decoder(), VocabularyRules(Guard(), VOCABULARY)
+    pairs = decoder.rules_of(shared).pairs
+    assert decoder.rules_of(shared).pairs == pairs
+    del shared
+    gc.collect()
+    assert closed == [pairs]
+
+
 def test_first_searches_that_overlap_share_one_entry(
-    library: Library, closed: list[int], monkeypatch: pytest.MonkeyPatch
+    closed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both threads are held in the constructor until the other is there, or half a second."""
     both_there = threading.Barrier(2)
@@ -227,18 +232,17 @@ def test_first_searches_that_overlap_share_one_entry(
                 both_there.wait(0.5)
 
     monkeypatch.setattr(native_decoder, "NativeVocabularyRules", Slow)
-    cache, shared = RulesCache(library), VocabularyRules(Guard(), VOCABULARY)
+    decoder, shared = compiled_decoder(), VocabularyRules(Guard(), VOCABULARY)
     rules = ContextRules(shared, ["fine bad"], SessionVocabulary(VOCABULARY, []))
 
     def search(_: int) -> tuple[Any, list[Any]]:
-        return cache.of(shared).record([rules])
+        return decoder.rules_of(shared).record([rules])
 
     with ThreadPoolExecutor(2) as threads:
         records = list(threads.map(search, range(2)))
     gc.collect()
     assert closed == []
     assert records[0][0].pairs == records[1][0].pairs
-    assert len(cache) == 1
 
 
 def test_a_record_keeps_its_pairs_without_the_cache(library: Library, closed: list[int]) -> None:
