@@ -1,6 +1,7 @@
 """Batches of an epoch, row-wise optimisers, and processes that share a step."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -262,20 +263,24 @@ def test_a_process_alone_agrees_with_itself(monkeypatch: pytest.MonkeyPatch) -> 
     assert not torch.distributed.is_initialized()
 
 
-def test_a_group_of_processes_exchanges_what_it_has() -> None:
+@pytest.fixture
+def group() -> Iterator[None]:
     """A group whose only member is this process, so that the real exchange runs."""
     torch.distributed.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
-    try:
-        member = Processes(0, 2, torch.device("cpu"))  # asks the group, which has one member
-        assert member.total([1.5, 2.0]) == [1.5, 2.0]
-        assert member.agree(7) == 7
-        assert isinstance(
-            member.share(torch.nn.Linear(2, 2)), torch.nn.parallel.DistributedDataParallel
-        )
-    finally:
-        torch.distributed.destroy_process_group()
+    yield
+    torch.distributed.destroy_process_group()
 
 
+@pytest.mark.usefixtures("group")
+def test_a_group_of_processes_exchanges_what_it_has() -> None:
+    member = Processes(0, 2, torch.device("cpu"))  # asks the group, which has one member
+    assert member.total([1.5, 2.0]) == [1.5, 2.0]
+    assert member.agree(7) == 7
+    shared = member.share(torch.nn.Linear(2, 2))
+    assert isinstance(shared, torch.nn.parallel.DistributedDataParallel)
+
+
+@pytest.mark.usefixtures("group")
 @pytest.mark.parametrize(
     ("device", "sparse", "gloo"),
     [("cuda", True, True), ("cuda", False, False), ("cpu", True, False), ("cpu", False, False)],
@@ -286,17 +291,12 @@ def test_sparse_gradients_on_gpus_are_exchanged_by_gloo(
     """NCCL, the default of GPUs, does not add up sparse tensors."""
     module = torch.nn.Sequential(torch.nn.Embedding(5, 2, sparse=sparse), torch.nn.Linear(2, 2))
     assert needs_gloo(module, torch.device(device)) == gloo
-    torch.distributed.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
-    try:
-        shared = Processes(0, 2, torch.device(device)).share(module)
-        assert isinstance(shared, torch.nn.parallel.DistributedDataParallel)
-        whole = torch.distributed.group.WORLD
-        assert (shared.process_group is not whole) == gloo
-        assert torch.distributed.get_backend(shared.process_group) == "gloo"
-        shared(torch.tensor([1, 3])).sum().backward()
-        assert module[0].weight.grad.is_sparse == sparse  # type: ignore[union-attr]
-    finally:
-        torch.distributed.destroy_process_group()
+    shared = Processes(0, 2, torch.device(device)).share(module)
+    assert isinstance(shared, torch.nn.parallel.DistributedDataParallel)
+    assert (shared.process_group is not torch.distributed.group.WORLD) == gloo
+    assert torch.distributed.get_backend(shared.process_group) == "gloo"
+    shared(torch.tensor([1, 3])).sum().backward()
+    assert module[0].weight.grad.is_sparse == sparse  # type: ignore[union-attr]
 
 
 @NO_GPU
