@@ -235,9 +235,9 @@ def test_equal_values_are_ordered_by_text() -> None:
 def test_priors_are_asked_for_once_and_unknown_words_share_one_probability() -> None:
     asked: list[list[str]] = []
 
-    def score(texts: object) -> list[ScoredQuery]:
-        asked.append(list(texts))  # type: ignore[call-overload]
-        return [ScoredQuery(t, -5.0, 2, ("zebra",) if t == "zebra" else ()) for t in asked[-1]]
+    def score(texts: Sequence[str]) -> list[ScoredQuery]:
+        asked.append(list(texts))
+        return [ScoredQuery(t, -5.0, 2, ("zebra",) if t == "zebra" else ()) for t in texts]
 
     priors = Priors(score, words=100, known=KNOWN)
     assert priors.of(["paris", "zebra", "paris"]) == {"paris": -5.0, "zebra": -5.0 - math.log(100)}
@@ -249,9 +249,9 @@ def test_few_priors_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nextquery.inference.lists._KEPT", 2)
     asked: list[str] = []
 
-    def score(texts: object) -> list[ScoredQuery]:
-        asked.extend(texts)  # type: ignore[arg-type]
-        return [ScoredQuery(text, -1.0, 2) for text in texts]  # type: ignore[attr-defined]
+    def score(texts: Sequence[str]) -> list[ScoredQuery]:
+        asked.extend(texts)
+        return [ScoredQuery(text, -1.0, 2) for text in texts]
 
     priors = Priors(score, words=10, known=KNOWN)
     for text in ("a", "b", "c", "c", "a"):
