@@ -113,8 +113,9 @@ def command(*arguments: str, file_size: int | None = None) -> subprocess.Complet
         if file_size is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
 
+    # -B: a compiled module that is cut off by the limit would break every later test.
     return subprocess.run(
-        [sys.executable, "-m", "nextquery", *arguments],
+        [sys.executable, "-B", "-m", "nextquery", *arguments],
         capture_output=True,
         text=True,
         errors="surrogateescape",
