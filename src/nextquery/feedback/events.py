@@ -14,13 +14,11 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 APPLICATION = "nextquery"
 QUERIES, EVENTS, LISTS = "queries", "events", "lists"
 TABLES = (QUERIES, EVENTS, LISTS)
-SHOWN, CLICKED, DISMISSED = "suggestions_shown", "suggestion_clicked", "suggestions_dismissed"
-SERVED, SHADOWED = "suggestions_served", "suggestions_shadowed"
 Source = Literal["seen", "synthetic"]
 
 
@@ -56,6 +54,8 @@ class Trial:
 class FeedbackEvent:
     """Base of all lines: which list, whose, when, after which query."""
 
+    action: ClassVar[str]
+    """The `action_name` of its line."""
     query_id: str
     client_id: str
     time: datetime
@@ -70,6 +70,7 @@ class FeedbackEvent:
 class ShownList(FeedbackEvent):
     """A visitor was shown a list."""
 
+    action = "suggestions_shown"
     suggestions: tuple[str, ...] = ()
 
 
@@ -77,6 +78,7 @@ class ShownList(FeedbackEvent):
 class TakenSuggestion(FeedbackEvent):
     """A visitor took a suggestion; positions count from 1."""
 
+    action = "suggestion_clicked"
     suggestion: str = ""
     position: int = 1
 
@@ -85,11 +87,14 @@ class TakenSuggestion(FeedbackEvent):
 class DismissedList(FeedbackEvent):
     """A visitor closed a list without taking anything."""
 
+    action = "suggestions_dismissed"
+
 
 @dataclass(frozen=True, slots=True)
 class ServedList(FeedbackEvent):
     """The service made a list: by which model, after which session, in which trial."""
 
+    action = "suggestions_served"
     context: tuple[str, ...] = ()
     """The earlier queries of the session, oldest first, without `query`."""
     model: str = ""
@@ -103,6 +108,7 @@ class ServedList(FeedbackEvent):
 class ShadowList(FeedbackEvent):
     """What a model in the shadow would have shown instead."""
 
+    action = "suggestions_shadowed"
     model: str = ""
     version: str = ""
     suggestions: tuple[ListedSuggestion, ...] = ()
@@ -166,7 +172,7 @@ def to_lines(event: FeedbackEvent) -> Iterator[tuple[str, bytes]]:
 
 def _described(event: FeedbackEvent) -> dict[str, Any]:
     described: dict[str, Any] = {
-        "action_name": _ACTIONS[type(event)],
+        "action_name": event.action,
         "message_type": "SUGGESTION",
         "user_query": event.query,
     }
@@ -177,7 +183,7 @@ def _described(event: FeedbackEvent) -> dict[str, Any]:
             "position": {"ordinal": event.position},
         }
     elif isinstance(event, ServedList | ShadowList):
-        described["event_attributes"] = {
+        attributes: dict[str, Any] = {
             "model": event.model,
             "version": event.version,
             "suggestions": [
@@ -190,26 +196,17 @@ def _described(event: FeedbackEvent) -> dict[str, Any]:
                 for suggestion in event.suggestions
             ],
         }
-    if isinstance(event, ServedList):
-        attributes = described["event_attributes"]
-        attributes |= {"context": list(event.context), "fallback": event.fallback}
-        if event.trial is not None:
-            arms = {arm.name: arm.version for arm in event.trial.arms}
-            attributes["trial"] = {"kind": event.trial.kind, "arms": arms, "arm": event.trial.arm}
+        if isinstance(event, ServedList):
+            attributes |= {"context": list(event.context), "fallback": event.fallback}
+            if (trial := event.trial) is not None:
+                arms = {arm.name: arm.version for arm in trial.arms}
+                attributes["trial"] = {"kind": trial.kind, "arms": arms, "arm": trial.arm}
+        described["event_attributes"] = attributes
     return described
 
 
 def _line(record: Mapping[str, Any]) -> bytes:
     return (json.dumps(record, ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass")
-
-
-_ACTIONS: dict[type[FeedbackEvent], str] = {
-    ShownList: SHOWN,
-    TakenSuggestion: CLICKED,
-    DismissedList: DISMISSED,
-    ServedList: SERVED,
-    ShadowList: SHADOWED,
-}
 
 
 def parse_line(line: bytes) -> FeedbackEvent | None:
