@@ -4,7 +4,7 @@ import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -71,12 +71,9 @@ class VoteTest:
             return Evidence(1.0, 0.5, 0.0, 1.0, math.nan)
         wins = np.cumsum(votes)
         losses = np.arange(1, len(votes) + 1) - wins
+        interval = self._interval(float(wins[-1]), float(losses[-1]))
         logs = self._log_evidence(wins, losses)
-        low, high = self._interval(float(wins[-1]), float(losses[-1]))
-        reached = np.flatnonzero(logs >= -math.log(self.alpha))
-        crossed = float(wins[reached[0]] / (reached[0] + 1)) if len(reached) else math.nan
-        p = min(1.0, math.exp(-float(logs.max())))
-        return Evidence(p, float(wins[-1] / len(votes)), low, high, crossed)
+        return _all_looks(wins / (wins + losses), logs, self.alpha, interval)
 
     def _interval(self, wins: float, losses: float) -> tuple[float, float]:
         """All preferences that the evidence does not exclude."""
@@ -120,12 +117,10 @@ class DifferenceTest:
         """The evidence of a difference as it was estimated, look by look."""
         if not len(differences):
             return Evidence(1.0, 0.0, -1.0, 1.0, math.nan)
-        logs = self._log_evidence(differences, variances)
-        reached = np.flatnonzero(logs >= -math.log(self.alpha))
-        crossed = float(differences[reached[0]]) if len(reached) else math.nan
         last, reach = float(differences[-1]), self._reach(float(variances[-1]))
-        p = min(1.0, math.exp(-float(logs.max())))
-        return Evidence(p, last, max(-1.0, last - reach), min(1.0, last + reach), crossed)
+        interval = max(-1.0, last - reach), min(1.0, last + reach)
+        logs = self._log_evidence(differences, variances)
+        return _all_looks(differences, logs, self.alpha, interval)
 
     def _log_evidence(self, differences: Floats, variances: Floats) -> Floats:
         mixed = variances + self.effect**2
@@ -151,6 +146,16 @@ class DifferenceTest:
             return abs(difference) - spread * math.sqrt(smaller) >= self._reach(smaller)
 
         return _smallest(enough) / 100
+
+
+def _all_looks(
+    estimates: Floats, logs: Floats, alpha: float, interval: tuple[float, float]
+) -> Evidence:
+    """The evidence of an estimate and the logarithm of its evidence at every look."""
+    reached = np.flatnonzero(logs >= -math.log(alpha))
+    crossed = float(estimates[reached[0]]) if len(reached) else math.nan
+    p = min(1.0, math.exp(-float(logs.max())))
+    return Evidence(p, float(estimates[-1]), *interval, crossed)
 
 
 def _smallest(enough: Callable[[int], bool]) -> int:
@@ -241,9 +246,7 @@ def _compare_group(shown: Sequence[Impression], settings: CompareSettings) -> It
         if impression.trial and impression.trial.arms == trial.arms
     ]
     earlier = len(shown) - len(current)
-    strict = CompareSettings(
-        settings.alpha / (len(trial.arms) - 1), settings.power, settings.smallest_effect
-    )
+    strict = replace(settings, alpha=settings.alpha / (len(trial.arms) - 1))
     for second in trial.arms[1:]:
         arms = trial.arms[0], second
         if trial.kind == "interleave":
