@@ -67,19 +67,6 @@ class Gain:
 
 
 @dataclass(frozen=True)
-class TrainedReranker:
-    """What was learnt, and how well it does."""
-
-    trees: Trees
-    rates: TakenRates
-    bias: PositionBias
-    gain: Gain
-    impressions: int
-    taken: int
-    importances: dict[str, float]
-
-
-@dataclass(frozen=True)
 class RerankResult:
     """What was made of the feedback."""
 
@@ -88,6 +75,15 @@ class RerankResult:
     gain: Gain
     trees: int
     importances: dict[str, float]
+
+
+@dataclass(frozen=True)
+class TrainedReranker:
+    """What was learnt, and how well it does."""
+
+    trees: Trees
+    rates: TakenRates
+    result: RerankResult
 
 
 def make_reranker(
@@ -101,7 +97,7 @@ def make_reranker(
     check_target(target, KIND)
     model = name or open_artifact(base, verify=False).kind
     trained = train_reranker(impressions, model, settings)
-    gain = trained.gain
+    gain = trained.result.gain
     if gain.low <= 0:
         raise InputError(
             "nothing was learnt that helps other visitors: the suggestions that they accepted have "
@@ -110,8 +106,7 @@ def make_reranker(
             "feedback, and serve with `interleave` so that places vary"
         )
     publish_reranker(base, target, trained)
-    trees = len(trained.trees.roots)
-    return RerankResult(trained.impressions, trained.taken, gain, trees, trained.importances)
+    return trained.result
 
 
 def train_reranker(
@@ -153,15 +148,14 @@ def train_reranker(
     )
     ranker = train_ranker(RankerData(training, parts[-1], SHAPE.smallest_leaf), SHAPE, seed=1)
     trees = ranker.to_trees()
-    return TrainedReranker(
-        trees=trees,
-        rates=count_accepted(impressions, bias, settings.min_visitors),
-        bias=bias,
-        gain=_gain(parts[-2], trees),
+    result = RerankResult(
         impressions=len(of_model),
         taken=accepted,
+        gain=_gain(parts[-2], trees),
+        trees=len(trees.roots),
         importances=ranker.importances(),
     )
+    return TrainedReranker(trees, count_accepted(impressions, bias, settings.min_visitors), result)
 
 
 def count_accepted(
@@ -196,8 +190,8 @@ def publish_reranker(base: Path, target: Path, trained: TrainedReranker) -> None
             "base": artifact.kind,
             "enabled": True,
             "features": list(FEATURES),
-            "gain": asdict(trained.gain),
-            "counts": {"impressions": trained.impressions, "trees": len(trained.trees.roots)},
+            "gain": asdict(trained.result.gain),
+            "counts": {"impressions": trained.result.impressions, "trees": trained.result.trees},
         }
         with publish(target, KIND, entries) as folder:
             artifact.copy_files(folder / BASE, artifact.manifest["files"])

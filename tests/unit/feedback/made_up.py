@@ -13,9 +13,13 @@ from tests.simulated_visitors import (
 )
 
 from nextquery import load
-from nextquery.feedback.acceptance import PositionBias
 from nextquery.feedback.impressions import Feedback, join_events
-from nextquery.feedback.rerank_training import Gain, TrainedReranker, publish_reranker
+from nextquery.feedback.rerank_training import (
+    Gain,
+    RerankResult,
+    TrainedReranker,
+    publish_reranker,
+)
 from nextquery.feedback.reranker import FEATURES, TakenRates
 from nextquery.feedback.settings import Bounds
 from nextquery.inference.trees import Trees
@@ -80,8 +84,8 @@ def publish_shortest_first(base: Path, target: Path, characters: float = 5.0) ->
     trees = Trees(one, feature, np.array([characters]), one - 1, one - 2, np.array([1.0, 0.0]))
     rates = TakenRates(np.zeros(0, np.uint64), np.zeros(0), np.zeros(0), 0.1)
     gain = Gain(0.5, 0.6, 0.1, 0.05, 0.15, cases=100)
-    bias = PositionBias((), 0, 0)
-    publish_reranker(base, target, TrainedReranker(trees, rates, bias, gain, 1000, 100, {}))
+    result = RerankResult(1000, 100, gain, trees=1, importances={})
+    publish_reranker(base, target, TrainedReranker(trees, rates, result))
 
 
 def chance_sessions() -> list[tuple[str, tuple[str, str]]]:

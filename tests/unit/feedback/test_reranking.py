@@ -116,11 +116,11 @@ def test_what_visitors_take_comes_first(models: Path, folder: Path) -> None:
 
 
 def test_the_gain_on_other_visitors_is_reported(collected: Feedback, models: Path) -> None:
-    trained = train_reranker(collected.impressions, "adjacency", SETTINGS)
-    assert trained.gain.low > 0
-    assert trained.gain.base + trained.gain.gain == pytest.approx(trained.gain.reranked)
+    result = train_reranker(collected.impressions, "adjacency", SETTINGS).result
+    assert result.gain.low > 0
+    assert result.gain.base + result.gain.gain == pytest.approx(result.gain.reranked)
     history = ("taken_after_query", "taken_at_all", "exposed")
-    assert sum(trained.importances[name] for name in history) > 0.5
+    assert sum(result.importances[name] for name in history) > 0.5
 
 
 @pytest.mark.slow
