@@ -48,25 +48,23 @@ def run() -> None:
     """Run the command line."""
     with stop_on_signals():
         _print_any_text()
-        from nextquery.artifacts.files import system_error
         from nextquery.cli.main import run as run_command
 
         try:
             run_command()
-        except OSError as error:
-            sys.stderr.write(f"error: {described(error)}\n")
-            sys.exit(2 if _number(error) in _ADVICE.keys() - _NOT_THE_INPUT else 1)
-        except MemoryError:
-            sys.stderr.write(f"error: {_NO_MEMORY}\n")
-            sys.exit(1)
         except Exception as error:
-            if type(error).__name__ == "OutOfMemoryException":  # DuckDB's: no space to spill to
-                sys.stderr.write(f"error: {_NO_SPILL}\n")
-                sys.exit(1)
-            number = system_error(error)
-            if not number:
+            number = _number(error)
+            if isinstance(error, OSError):
+                message = described(error)
+            elif isinstance(error, MemoryError):
+                message = _NO_MEMORY
+            elif type(error).__name__ == "OutOfMemoryException":  # DuckDB's: no space to spill to
+                message, number = _NO_SPILL, errno.ENOSPC
+            elif number:
+                message = described(OSError(number, os.strerror(number)))
+            else:
                 raise
-            sys.stderr.write(f"error: {described(OSError(number, os.strerror(number)))}\n")
+            sys.stderr.write(f"error: {message}\n")
             sys.exit(2 if number in _ADVICE.keys() - _NOT_THE_INPUT else 1)
 
 
@@ -84,11 +82,11 @@ def described(error: OSError) -> str:
     return one_line(f"{path}{text}{advice}")
 
 
-def _number(error: OSError) -> int:
-    """The system's number of an error; Rust's libraries have it in the text only."""
+def _number(error: Exception) -> int:
+    """The system's number of an error, or 0; many libraries have it in the text only."""
     from nextquery.artifacts.files import system_error
 
-    return error.errno or system_error(error)
+    return (isinstance(error, OSError) and error.errno) or system_error(error)
 
 
 def _print_any_text() -> None:
