@@ -23,6 +23,7 @@ DataFolder = Annotated[Path, typer.Argument(help="A folder that `nextquery prepa
 NewModel = Annotated[Path, typer.Option(help="The model folder to write.")]
 MOST_CONFIG_BYTES = 1 << 20
 SettingsT = TypeVar("SettingsT")
+T = TypeVar("T")
 
 
 def print_result(document: Any, text: str, as_json: bool, *, indent: int | None = None) -> None:
@@ -35,13 +36,19 @@ def print_result(document: Any, text: str, as_json: bool, *, indent: int | None 
 
 def named_folders(options: Iterable[str], setting_name: str) -> dict[str, Path]:
     """Model folders by the name before each: `NAME=FOLDER`, every name once."""
-    folders: dict[str, Path] = {}
+    return _named_values(options, setting_name, "NAME=FOLDER", Path)
+
+
+def _named_values(
+    options: Iterable[str], setting_name: str, form: str, kind: Callable[[str], T]
+) -> dict[str, T]:
+    values: dict[str, T] = {}
     for option in options:
-        name, folder = split_pair(option, setting_name, "NAME=FOLDER")
-        if name in folders:
+        name, value = split_pair(option, setting_name, form)
+        if name in values:
             raise InputError(f"`{setting_name}` {option}: the name {name!r} is taken")
-        folders[name] = Path(folder)
-    return folders
+        values[name] = kind(value)
+    return values
 
 
 class Given(Generic[SettingsT]):
@@ -66,12 +73,18 @@ class _Generated:
 
     def parameter(self, help_text: str) -> inspect.Parameter:
         """The option as a parameter that Typer understands."""
-        flag, default = self.option.flag, self._default()
-        bounds = {}
-        if self._number():
-            bounds = {"min": self.option.least, "max": self.option.most}
+        repeated = self._repeated()
+        if repeated is not None:
+            annotation, default = list[repeated] | None, None  # type: ignore[valid-type]
+        else:
+            annotation, default = self.hint, self.declared.default
+            assert default is not MISSING, self.declared.name
+        if self._is_negative():
+            default = not default
+        is_number = {int, float} & {self.hint, *get_args(self.hint)}
+        bounds = {"min": self.option.least, "max": self.option.most} if is_number else {}
         declared = typer.Option(
-            flag,
+            self.option.flag,
             help=help_text,
             metavar=self.option.metavar,
             rich_help_panel=self.option.panel,
@@ -81,40 +94,29 @@ class _Generated:
             self.declared.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=default,
-            annotation=Annotated[self._annotation(), declared],
+            annotation=Annotated[annotation, declared],
         )
 
     def value(self, read: Any) -> Any:
         """What the settings class takes for what Typer read."""
+        kinds = get_args(self.hint)
         if self._is_negative():
             return not read
-        if read == "" and type(None) in get_args(self.hint):
+        if read == "" and type(None) in kinds:
             return None
-        if get_origin(self.hint) in (tuple, frozenset):
-            return get_origin(self.hint)(read or self.declared.default)
         if self._is_mapping():
             form = self.option.metavar or "NAME=VALUE"
-            kind, values = get_args(self.hint)[1], {}
-            for text in read or ():
-                name, value = split_pair(text, self.declared.name, form)
-                if name in values:
-                    raise InputError(f"`{self.declared.name}` {text}: the name {name!r} is taken")
-                values[name] = kind(value)
-            return values
+            return _named_values(read or (), self.declared.name, form, kinds[1])
+        if self._repeated() is not None:
+            return get_origin(self.hint)(read or self.declared.default)
         return read
 
-    def _default(self) -> Any:
-        if get_origin(self.hint) in (tuple, frozenset) or self._is_mapping():
-            return None
-        assert self.declared.default is not MISSING, self.declared.name
-        return not self.declared.default if self._is_negative() else self.declared.default
-
-    def _annotation(self) -> Any:
-        if get_origin(self.hint) in (tuple, frozenset):
-            return list[get_args(self.hint)[0]] | None  # type: ignore[misc]
+    def _repeated(self) -> type[Any] | None:
+        """The type of each value of a repeatable option; None of any other."""
         if self._is_mapping():
-            return list[str] | None
-        return self.hint
+            return str
+        is_collection = get_origin(self.hint) in (tuple, frozenset)
+        return get_args(self.hint)[0] if is_collection else None
 
     def _is_negative(self) -> bool:
         return self.hint is bool and self.declared.default is True
@@ -122,10 +124,6 @@ class _Generated:
     def _is_mapping(self) -> bool:
         origin = get_origin(self.hint)
         return isinstance(origin, type) and issubclass(origin, Mapping)
-
-    def _number(self) -> bool:
-        kinds = get_args(self.hint) or (self.hint,)
-        return int in kinds or float in kinds
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
