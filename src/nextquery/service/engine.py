@@ -249,7 +249,7 @@ class LocalEngine(Engine):
         """An answer to each question of one group."""
         if isinstance(questions[0], SuggestQuestion):
             contexts = [question.context for question in questions]
-            return self.suggest(contexts, questions[0].options)
+            return self._maker.lists(contexts, questions[0].options)
         return [self._answer_one(question) for question in questions]
 
     def _answer_one(self, question: Question[Any]) -> Any:
@@ -263,12 +263,6 @@ class LocalEngine(Engine):
             case ExplainQuestion(context) if isinstance(self.suggester, Explainer):
                 return self.suggester.explain(context)
         raise TypeError(f"{self.kind} cannot answer a {type(question).__name__}")
-
-    def suggest(
-        self, contexts: Sequence[Context], options: SuggestOptions
-    ) -> list[list[Suggestion]]:
-        """A list for each context."""
-        return self._maker.lists(contexts, options)
 
     def open_rewriter(self, synonyms: Synonyms | None) -> None:
         """Correct texts by the tables of the model's guard."""
@@ -296,5 +290,5 @@ def open_engine(path: Path, blocklist: Path | None, hits: Path | None = None) ->
     suggester = cast("Served", load(path, blocklist=blocklist, hits=check))
     engine = LocalEngine(suggester, version_of(path), blocklist)
     for size in range(1, WARM_UP + 1):
-        engine.suggest([("warm up", str(number)) for number in range(size)], SuggestOptions())
+        engine.answer([SuggestQuestion(("warm up", str(number))) for number in range(size)])
     return engine

@@ -204,7 +204,7 @@ class Models:
     """All models of a service; the first is the default, the fallback answers for it."""
 
     def __init__(
-        self, settings: ServiceSettings, metrics: Metrics, visitors: ReturningVisitors | None = None
+        self, settings: ServiceSettings, metrics: Metrics, visitors: ReturningVisitors
     ) -> None:
         self._metrics = metrics
         self._visitors = visitors
@@ -260,8 +260,7 @@ class Models:
             try:
                 for model in self.all:
                     engines.append((model, await model.open()))
-                if self._visitors is not None:
-                    returning = await asyncio.to_thread(self._visitors.open_model)
+                returning = await asyncio.to_thread(self._visitors.open_model)
             except BaseException:
                 self._metrics.reloads.labels("refused").inc()
                 for _, opened in engines:
@@ -269,8 +268,7 @@ class Models:
                 raise
             for model, engine in engines:
                 model.use(engine)
-            if self._visitors is not None:
-                self._visitors.use(returning)
+            self._visitors.use(returning)
             self._metrics.reloads.labels("loaded").inc()
             return {model.name: engine.version for model, engine in engines}
 

@@ -1,9 +1,9 @@
 """A neural model in a process of its own, and the protocol between both processes.
 
 The service sends an `Opening` and gets `Facts`, or the error why the folder cannot be used. Then
-it sends one `Batch` at a time and gets a `Reply`, a `Failure` or an expected error. While a batch
-is computed it may send `Cancel`: the reply is then `Cancelled`. A `Cancel` that comes too late has
-no reply. The process ends when the connection is closed.
+it sends one `Batch` at a time and gets a `Reply` or an error. While a batch is computed it may send
+`Cancel`: the reply is then a `DecodingCancelledError`. A `Cancel` that comes too late has no reply.
+The process ends when the connection is closed.
 """
 
 import contextlib
@@ -67,11 +67,6 @@ class Cancel:
 
 
 @dataclass(frozen=True)
-class Cancelled:
-    """The batch was cancelled."""
-
-
-@dataclass(frozen=True)
 class Reply:
     """The answers to a batch, and the engine's state and counts since it was opened."""
 
@@ -80,15 +75,14 @@ class Reply:
     blocked: Mapping[str, int]
 
 
-@dataclass(frozen=True)
-class Failure:
-    """An error that the engine raised: a type and places, never a message, which may quote."""
+class ModelFailedError(Exception):
+    """The model raised an error that was not expected: its type and places in the code.
 
-    error: str
-    places: tuple[str, ...]
+    Never its message, which may quote a query.
+    """
 
 
-Response = Reply | Failure | Cancelled | NextqueryError | None
+Response = Reply | Exception | None
 Answerer = Callable[[Batch | Cancel], Response]
 """Gives the response to a message; None to a `Cancel` that came too late."""
 
@@ -98,11 +92,8 @@ def open_model(connection: "Connection[Any, Any]") -> Answerer | None:
     opening: Opening = connection.recv()
     try:
         engine = open_engine(opening.path, opening.blocklist, opening.hits)
-    except NextqueryError as error:
-        connection.send(error)
-        return None
     except Exception as error:
-        connection.send(_failure(error))
+        connection.send(_to_send(error))
         return None
     abilities = engine.explains, engine.specificity, engine.judges_usefulness
     connection.send(Facts(engine.kind, engine.version, *abilities, engine.min_users))
@@ -122,17 +113,16 @@ def _answer(engine: Engine, unwanted: Callable[[], bool], message: Batch | Cance
     try:
         with cancel_when(unwanted):
             answers = engine.answer(message.questions) if message.questions else []
-    except DecodingCancelledError:
-        return Cancelled()
-    except NextqueryError as error:
-        return error
     except Exception as error:
-        return _failure(error)
+        return _to_send(error)
     return Reply(answers, engine.blocklist, engine.blocked())
 
 
-def _failure(error: Exception) -> Failure:
-    return Failure(type(error).__name__, tuple(monitoring.code_places(error.__traceback__)))
+def _to_send(error: Exception) -> Exception:
+    """An expected error as it is, any other as its type and places."""
+    if isinstance(error, NextqueryError | DecodingCancelledError):
+        return error
+    return ModelFailedError(type(error).__name__, *monitoring.code_places(error.__traceback__))
 
 
 SECONDS_TO_END = 2.0
@@ -147,10 +137,6 @@ class ModelEndedError(Exception):
 
 class ModelLateError(ModelEndedError):
     """The model was ended because it took too long."""
-
-
-class ModelFailedError(Exception):
-    """The model raised an error that was not expected: its type and places in the code."""
 
 
 class IsolatedEngine(Engine):
@@ -302,11 +288,9 @@ class IsolatedEngine(Engine):
             self._process.kill()
             self._process.wait()
             raise ModelEndedError("the model's process ended while it loaded the model") from None
-        if not isinstance(facts, Facts):
+        if isinstance(facts, Exception):
             self._process.wait()
             self._connection.close()
-            if isinstance(facts, Failure):
-                raise ModelFailedError(facts.error, *facts.places)
             raise facts
         for name, value in vars(facts).items():
             setattr(self, name, value)
@@ -323,12 +307,8 @@ class IsolatedEngine(Engine):
             raise
         finally:
             self._asked_at = None
-        if isinstance(reply, NextqueryError):
+        if isinstance(reply, Exception):
             raise reply
-        if isinstance(reply, Failure):
-            raise ModelFailedError(reply.error, *reply.places)
-        if isinstance(reply, Cancelled):
-            raise DecodingCancelledError
         assert isinstance(reply, Reply)
         self._blocked, self.blocklist = reply.blocked, reply.blocklist
         return reply

@@ -11,6 +11,7 @@ import pytest
 
 from nextquery import load
 from nextquery.errors import ArtifactError
+from nextquery.inference.decoder import DecodingCancelledError
 from nextquery.service.engine import (
     CompleteQuestion,
     ExplainQuestion,
@@ -19,7 +20,9 @@ from nextquery.service.engine import (
     SuggestQuestion,
     WhyQuestion,
     open_engine,
+    version_of,
 )
+from nextquery.service.histories import ReturningVisitors
 from nextquery.service.monitoring import Metrics
 from nextquery.service.queue import cost
 from nextquery.service.served_models import Models
@@ -27,9 +30,8 @@ from nextquery.service.settings import NamedModel, ServiceSettings
 from nextquery.service.worker import (
     Batch,
     Cancel,
-    Cancelled,
     Facts,
-    Failure,
+    ModelFailedError,
     Opening,
     Reply,
     open_model,
@@ -95,7 +97,7 @@ async def models(
     """A count model, served from a folder of its own."""
     shutil.copytree(served_models["adjacency"], tmp_path / "model")
     chosen = replace(settings, models=(NamedModel("main", tmp_path / "model"),))
-    models = Models(chosen, Metrics())
+    models = Models(chosen, Metrics(), ReturningVisitors(chosen, None))
     models.start()
     await models.reload()
     yield models
@@ -163,14 +165,20 @@ def ends() -> Iterator[tuple[Any, Any]]:
         yield ours, theirs
 
 
-def test_it_opens_answers_and_counts(ends: tuple[Any, Any], served_models: dict[str, Path]) -> None:
+def opened(ends: tuple[Any, Any], folder: Path) -> Any:
+    """What answers for a model in its process."""
     ours, theirs = ends
-    ours.send(Opening(served_models["adjacency"], None))
+    ours.send(Opening(folder, None))
     answer = open_model(theirs)
     assert answer is not None
-    assert ours.recv() == Facts(
+    return answer
+
+
+def test_it_opens_answers_and_counts(ends: tuple[Any, Any], served_models: dict[str, Path]) -> None:
+    answer = opened(ends, served_models["adjacency"])
+    assert ends[0].recv() == Facts(
         "adjacency",
-        ours_version(answer),
+        version_of(served_models["adjacency"]),
         explains=False,
         specificity=0.0,
         judges_usefulness=False,
@@ -181,11 +189,6 @@ def test_it_opens_answers_and_counts(ends: tuple[Any, Any], served_models: dict[
     assert isinstance(reply, Reply)
     assert [[item.text for item in result] for result in reply.answers] == [["red boots"]]
     assert answer(Batch(())) == Reply([], reply.blocklist, reply.blocked)
-
-
-def ours_version(answer: Any) -> str:
-    version: str = answer.args[0].version
-    return version
 
 
 def test_a_bad_folder_is_named(ends: tuple[Any, Any], tmp_path: Path) -> None:
@@ -200,15 +203,13 @@ def test_a_bad_folder_is_named(ends: tuple[Any, Any], tmp_path: Path) -> None:
 def test_a_failure_names_source_lines_and_never_quotes_queries(
     ends: tuple[Any, Any], served_models: dict[str, Path]
 ) -> None:
-    ours, theirs = ends
-    ours.send(Opening(served_models["adjacency"], None))
-    answer = open_model(theirs)
-    assert answer is not None
+    answer = opened(ends, served_models["adjacency"])
     broken: Any = ScoreQuestion(("secret words",), None)  # type: ignore[arg-type]
     failure = answer(Batch((broken,)))
-    assert isinstance(failure, Failure)
-    assert failure.error == "TypeError"
-    assert failure.places
+    assert isinstance(failure, ModelFailedError)
+    kind, *places = failure.args
+    assert kind == "TypeError"
+    assert places
     assert "secret" not in repr(failure)
 
 
@@ -216,17 +217,15 @@ def test_a_failure_names_source_lines_and_never_quotes_queries(
 def test_a_batch_that_nobody_waits_for_is_cancelled(
     ends: tuple[Any, Any], served_models: dict[str, Path], service_is_gone: bool
 ) -> None:
-    ours, theirs = ends
-    ours.send(Opening(served_models["hred"], None))
-    answer = open_model(theirs)
-    assert answer is not None
+    ours, _ = ends
+    answer = opened(ends, served_models["hred"])
     ours.recv()
     batch = Batch((SuggestQuestion(("red shoes",), SuggestOptions(n=1)),))
     if service_is_gone:
         ours.close()
     else:
         ours.send(Cancel())
-    assert answer(batch) == Cancelled()
+    assert isinstance(answer(batch), DecodingCancelledError)
     if not service_is_gone:
         assert isinstance(answer(batch), Reply)
         assert answer(Cancel()) is None  # it came too late

@@ -21,7 +21,7 @@ from nextquery.guard.tables import write_tables
 from nextquery.inference.settings import DecodeConfig
 from nextquery.logs.data_folder import PreparedData
 from nextquery.records import ScoredQuery, Suggestion
-from nextquery.service.engine import open_engine
+from nextquery.service.engine import SuggestQuestion, open_engine
 from nextquery.suggesters.base import BatchScorer, Scorer, SuggestOptions, Trained
 from nextquery.suggesters.blend import (
     CASES_OF_ALL,
@@ -175,8 +175,8 @@ def test_a_service_keeps_its_states(blend: Blend, tmp_path: Path) -> None:
     engine = open_engine(tmp_path / "blend", None)
     assert not engine.immediate
     assert engine.specificity == blend.config.specificity == 0.25
-    result = engine.suggest([CONTEXT], SuggestOptions(n=4, diversity=0.5))
-    assert len(result[0]) == 4
+    [result] = engine.answer([SuggestQuestion(CONTEXT, SuggestOptions(n=4, diversity=0.5))])
+    assert len(result) == 4
     assert engine.explains
 
 

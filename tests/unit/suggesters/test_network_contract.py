@@ -21,7 +21,7 @@ from nextquery.inference.context import ContextBatch, Floats
 from nextquery.inference.decoder import Ids, Prediction, SearchStart
 from nextquery.inference.output import OutputLayer
 from nextquery.inference.settings import DecodeConfig, Mode
-from nextquery.service.engine import open_engine
+from nextquery.service.engine import SuggestQuestion, open_engine
 from nextquery.suggesters.base import Explainer, Gated, SuggestOptions, Trained
 from nextquery.suggesters.blend import BlendSettings, make_blend
 from nextquery.suggesters.loading import MODEL_KINDS, ModelKind
@@ -201,7 +201,7 @@ def test_it_is_blended_and_served(
     engine = open_engine(tmp_path / "blend", None)
     assert not engine.immediate
     assert not engine.explains
-    [served] = engine.suggest([CONTEXT], SuggestOptions(n=4))
+    [served] = engine.answer([SuggestQuestion(CONTEXT, SuggestOptions(n=4))])
     assert served[0].text == "rome cheap flights"
 
 
