@@ -30,7 +30,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from nextquery._version import __version__
 from nextquery.service import monitoring, routes, schemas
 from nextquery.service.answering import ClientLeftError, Service
-from nextquery.service.monitoring import Metrics
 from nextquery.service.routes import ADMIN_HEADER, API_HEADER, owner_of
 from nextquery.service.schemas import ProblemError, invalid_key, rate_exceeded
 from nextquery.service.settings import BODY_SECONDS, MAX_BODY_BYTES
@@ -57,10 +56,10 @@ _CLOSE = {"Connection": "close"}
 class Gateway:
     """The outermost layer of the service."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, draining: Callable[[], bool]) -> None:
+    def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app = app
-        self._metrics = metrics
-        self._draining = draining
+        self._service = service
+        self._metrics = service.metrics
         # To look a metric up by its labels takes longer than to count with it. Templates and
         # statuses are few: both are the service's own.
         self._metrics_of = cache(self._labelled)
@@ -76,7 +75,7 @@ class Gateway:
             return
         scope["request_id"] = secrets.token_hex(8)
         scope["arrived"] = time.perf_counter()
-        recorded_send = _RecordingSend(send, scope, self._draining)
+        recorded_send = _RecordingSend(send, scope, self._service)
         self._metrics.in_flight.inc()
         try:
             await self._serve(scope, receive, recorded_send)
@@ -127,10 +126,10 @@ class Gateway:
 class _RecordingSend:
     """A `send` that adds headers and remembers the status."""
 
-    def __init__(self, send: Send, scope: Scope, draining: Callable[[], bool]) -> None:
+    def __init__(self, send: Send, scope: Scope, service: Service) -> None:
         self._send = send
         self._scope = scope
-        self._draining = draining
+        self._service = service
         self.status = CLIENT_LEFT
         self.started = False
 
@@ -143,7 +142,7 @@ class _RecordingSend:
             if "admin_since" in self._scope:
                 ms = (time.perf_counter() - self._scope["admin_since"]) * 1000
                 headers.append((b"server-timing", f"total;dur={ms:.2f}".encode()))
-            if self._draining():
+            if self._service.draining:
                 # Tells clients that keep connections open to go elsewhere before the end.
                 headers.append((b"connection", b"close"))
             message = {**message, "headers": headers}
@@ -378,7 +377,7 @@ def build_app(service: Service) -> ASGIApp:
             allow_headers=["Content-Type", "X-API-Key"],
             expose_headers=["Retry-After"],  # clients wait for as long as it says
         )
-    return Gateway(wrapped, service.metrics, lambda: service.draining)
+    return Gateway(wrapped, service)
 
 
 @asynccontextmanager

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,6 @@ from nextquery.normalise import normalise_query
 from nextquery.service import app, schemas
 from nextquery.service.answering import build_service
 from nextquery.service.app import Gateway, build_api
-from nextquery.service.monitoring import Metrics
 from nextquery.service.schemas import (
     SuggestRequest,
     read_many,
@@ -38,6 +36,8 @@ from nextquery.service.settings import (
 )
 from nextquery.suggesters.base import SuggestOptions
 
+from .conftest import Open
+
 SCOPE = {
     "type": "http", "method": "GET", "path": "/fails", "raw_path": b"/fails", "query_string": b"",
     "headers": [], "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80), "scheme": "http",
@@ -45,17 +45,21 @@ SCOPE = {
 }  # fmt: skip
 
 
-def sent(app: Any, scope: dict[str, Any]) -> list[dict[str, Any]]:
-    """The messages that an app sends for a request without a body."""
+def sent(app: Any, *parts: bytes) -> list[dict[str, Any]]:
+    """What an app sends for a request: without a body, or with these parts of an endless one."""
     messages: list[dict[str, Any]] = []
+    remaining = iter(parts or (b"",))
 
     async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
+        part = next(remaining, None)
+        if part is None:
+            await asyncio.sleep(30)
+        return {"type": "http.request", "body": part, "more_body": bool(parts)}
 
     async def send(message: Any) -> None:
         messages.append(message)
 
-    asyncio.run(app({**SCOPE, **scope}, receive, send))
+    asyncio.run(app({**SCOPE}, receive, send))
     return messages
 
 
@@ -67,7 +71,7 @@ def test_an_unexpected_error_is_one_answer_and_a_problem(settings: ServiceSettin
     async def fails() -> None:
         raise RuntimeError("a text that nobody may see")
 
-    start, body = sent(Gateway(api, Metrics(), lambda: False), {})
+    start, body = sent(Gateway(api, service))
     assert start["status"] == 500
     assert dict(start["headers"])[b"content-type"] == b"application/problem+json"
     problem = json.loads(body["body"])
@@ -75,43 +79,33 @@ def test_an_unexpected_error_is_one_answer_and_a_problem(settings: ServiceSettin
     assert "nobody" not in json.dumps(problem)
 
 
-def test_an_error_outside_the_routes_is_one_answer_too() -> None:
+def test_an_error_outside_the_routes_is_one_answer_too(settings: ServiceSettings) -> None:
     async def broken(scope: Any, receive: Any, send: Any) -> None:
         raise RuntimeError
 
-    start, body = sent(Gateway(broken, Metrics(), lambda: False), {})
+    start, body = sent(Gateway(broken, build_service(settings)))
     assert start["status"] == 500
     assert json.loads(body["body"])["status"] == 500
 
 
-def test_a_connection_closes_where_a_body_was_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_closes_where_a_body_was_not_read(
+    settings: ServiceSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What follows on the connection is the rest of the body, not a request."""
     monkeypatch.setattr(app, "BODY_SECONDS", 0.05)
+    service = build_service(settings)
 
     async def unused(scope: Any, receive: Any, send: Any) -> None:
         raise AssertionError("not reached")
 
     def refused(*parts: bytes) -> tuple[int, bytes | None]:
-        messages: list[dict[str, Any]] = []
-        remaining = iter(parts)
-
-        async def receive() -> dict[str, Any]:
-            part = next(remaining, None)
-            if part is None:
-                await asyncio.sleep(30)
-            return {"type": "http.request", "body": part, "more_body": True}
-
-        async def send(message: Any) -> None:
-            messages.append(message)
-
-        asyncio.run(Gateway(unused, Metrics(), lambda: False)({**SCOPE}, receive, send))
-        return messages[0]["status"], dict(messages[0]["headers"]).get(b"connection")
+        start, _ = sent(Gateway(unused, service), *parts)
+        return start["status"], dict(start["headers"]).get(b"connection")
 
     assert refused(b"{") == (408, b"close")
     assert refused(b"x" * MAX_BODY_BYTES, b"x") == (413, b"close")
 
 
-Open = Callable[..., TestClient]
 HOT, FASTAPI = "application/json", "application/vnd.search+json"  # both are JSON to FastAPI
 IDENTIFIERS = {"query_id", "request_id"}
 BODIES = [
