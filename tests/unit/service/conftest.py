@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from nextquery.feedback.events import FeedbackEvent, parse_line
 from nextquery.service.answering import build_service
 from nextquery.service.app import build_app
+from nextquery.service.queue import QueueFullError
+from nextquery.service.served_models import ServedModel
 from nextquery.service.settings import NamedModel, ServiceSettings
 
 
@@ -40,16 +43,37 @@ def altered(tmp_path: Path) -> Callable[[Path, str], Path]:
 Open = Callable[..., TestClient]
 
 
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < end, "waited for two minutes"
+        time.sleep(0.01)
+
+
+def recorded(folder: Path) -> list[FeedbackEvent]:
+    """What a reader finds in feedback files; erased lines are none, and no other is broken."""
+    texts = [path.read_bytes() for path in sorted(folder.glob("*.ndjson"))]
+    lines = [line for text in texts for line in text.splitlines()]
+    return [event for line in lines if (event := parse_line(line)) is not None]
+
+
+def refuse(model: ServedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a model refuse every question, as one does whose queue is full."""
+
+    def full(*_: object) -> None:
+        raise QueueFullError(3.0)
+
+    monkeypatch.setattr(model.engine, "immediate", False)
+    monkeypatch.setattr(model.batcher, "submit", full)
+
+
 @contextmanager
 def serving(settings: ServiceSettings) -> Iterator[TestClient]:
     """The whole service in this process, once its models are loaded."""
     service = build_service(settings)
     with TestClient(build_app(service)) as client:
         client.app_state["service"] = service
-        end = time.monotonic() + 120
-        while client.get("/readyz").status_code != 200:
-            assert time.monotonic() < end, "the models were not loaded"
-            time.sleep(0.01)
+        wait_until(lambda: client.get("/readyz").status_code == 200)
         yield client
 
 

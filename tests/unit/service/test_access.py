@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from nextquery.service.answering import build_service
 from nextquery.service.app import AuthMiddleware
 from nextquery.service.keys import RateLimit, new_key, read_keys
 from nextquery.service.settings import ServiceSettings
+
+from .conftest import Open, wait_until
 
 SHOP_KEY, OPERATOR_KEY = new_key("shop"), new_key("operator")
 
@@ -254,12 +256,9 @@ def test_a_key_file_that_everybody_may_write_is_warned_of(
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-Open = Callable[..., TestClient]
-SHOP, OTHER = new_key("shop"), new_key("other")
-
-
 def test_sessions_of_two_keys_are_two_sessions(open_client: Open, tmp_path: Path) -> None:
-    (tmp_path / "keys").write_text(f"{SHOP.line}\n{OTHER.line}\n")
+    other_key = new_key("other")
+    (tmp_path / "keys").write_text(f"{SHOP_KEY.line}\n{other_key.line}\n")
     client = open_client(keys_file=tmp_path / "keys")
 
     def ask(key: str, query: str) -> list[str]:
@@ -267,18 +266,17 @@ def test_sessions_of_two_keys_are_two_sessions(open_client: Open, tmp_path: Path
         answer = client.post("/v1/suggest", json=body, headers={"X-API-Key": key})
         return [item["text"] for item in answer.json()["suggestions"]]
 
-    fresh = ask(OTHER.key, "never typed")
-    ask(SHOP.key, "red shoes")
-    assert ask(OTHER.key, "never typed") == fresh
+    fresh = ask(other_key.key, "never typed")
+    ask(SHOP_KEY.key, "red shoes")
+    assert ask(other_key.key, "never typed") == fresh
 
 
-ADMIN = new_key("operator")
-ADMIN_HEADER = {"X-Admin-Key": ADMIN.key}
+ADMIN_HEADER = {"X-Admin-Key": OPERATOR_KEY.key}
 
 
 @pytest.fixture
 def client(open_client: Open, tmp_path: Path) -> TestClient:
-    (tmp_path / "admin").write_text(ADMIN.line)
+    (tmp_path / "admin").write_text(OPERATOR_KEY.line)
     (tmp_path / "blocklist").write_text("forbidden\n")
     return open_client(admin_keys_file=tmp_path / "admin", blocklist=tmp_path / "blocklist")
 
@@ -319,7 +317,7 @@ def test_lists_are_empty_though_the_kill_switch_cannot_be_written(
 def test_a_reload_that_cannot_be_announced_to_other_workers_is_503(
     open_client: Open, tmp_path: Path
 ) -> None:
-    (tmp_path / "admin").write_text(ADMIN.line)
+    (tmp_path / "admin").write_text(OPERATOR_KEY.line)
     several = open_client(admin_keys_file=tmp_path / "admin", workers=2, sessions="none")
     alone = open_client(admin_keys_file=tmp_path / "admin")
     (tmp_path / "reload").mkdir()
@@ -343,23 +341,18 @@ def test_a_text_is_blocked_and_unblocked(client: TestClient, tmp_path: Path) -> 
         answer = client.post(f"/admin/{route}", json={"text": text}, headers=ADMIN_HEADER)
         return answer.status_code, answer.json().get("text") or answer.json()["detail"]
 
-    def wait_until_shown(*expected: str) -> None:
-        end = time.monotonic() + 60
-        while True:
-            answer = client.post("/v1/suggest", json={"query": "red shoes", "n": 2})
-            shown = tuple(item["text"] for item in answer.json()["suggestions"])
-            if shown == expected:
-                return
-            assert time.monotonic() < end, shown
-            time.sleep(0.05)
+    def shown() -> list[str]:
+        answer = client.post("/v1/suggest", json={"query": "red shoes", "n": 2})
+        return [item["text"] for item in answer.json()["suggestions"]]
 
-    wait_until_shown("red boots", "running shoes")
+    assert shown() == ["red boots", "running shoes"]
     assert change("block", '="Boots"') == (200, '="boots"')
     assert change("block", '= "Red  BOOTS"') == (200, '="red boots"')
     assert '="red boots"' in (tmp_path / "blocklist").read_text().splitlines()
-    wait_until_shown("running shoes")
+    wait_until(lambda: shown() == ["running shoes"])
     assert change("unblock", '="red boots"') == (200, '="red boots"')
-    wait_until_shown("red boots", "running shoes")  # "boots" is blocked as a whole query only
+    # "boots" is blocked as a whole query only
+    wait_until(lambda: shown() == ["red boots", "running shoes"])
     assert change("unblock", "boots") == (404, "text: no entry of the blocklist is boots")
     assert change("unblock", '="boots"')[0] == 200
     status, detail = change("unblock", "forbidden")

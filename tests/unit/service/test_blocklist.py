@@ -22,6 +22,8 @@ from nextquery.service import control
 from nextquery.service.control import EntryMissingError, block_text, unblock_text
 from nextquery.service.engine import SECONDS_BETWEEN_RETRIES, BlocklistState, BlocklistWatch
 
+from .conftest import wait_until
+
 
 class CountingGuard(Guard):
     reloads = 0
@@ -279,10 +281,7 @@ def test_models_answer_by_the_old_list_while_a_new_one_is_read(
     assert not guard.allows("one")
     assert watch.state == BlocklistState(0)
     finish.set()
-    end = time.monotonic() + 120
-    while watch.state.generation == 0:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    wait_until(lambda: watch.state.generation == 1)
     watch.stop()
     assert guard.allows("one")
     assert not guard.allows("two")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.feedback.events import DismissedList, FeedbackEvent, file_name, parse_line
+from nextquery.feedback.events import DismissedList, file_name
 from nextquery.service import feedback
 from nextquery.service.feedback import (
     CHUNK,
@@ -28,8 +28,11 @@ from nextquery.service.feedback import (
 )
 from nextquery.service.schemas import Clicked, Dismissed, Shown
 
+from .conftest import recorded
+
 NOON = datetime(2026, 5, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 WHO = {"query_id": "list-1", "client_id": "browser-1", "query": "red shoes"}
+DISMISSED = Dismissed(action="dismissed", **WHO)
 
 
 def read(path: Path) -> list[dict[str, object]]:
@@ -56,7 +59,7 @@ def test_shown_is_a_query_and_an_event(tmp_path: Path) -> None:
 def test_clicked_and_dismissed_are_events(tmp_path: Path) -> None:
     log = FeedbackLog(tmp_path)
     log.write(Clicked(action="clicked", suggestion="red boots", position=2, **WHO), NOON)
-    log.write(Dismissed(action="dismissed", **WHO), NOON)
+    log.write(DISMISSED, NOON)
     clicked, dismissed = read(tmp_path / "events-2026-05-01.ndjson")
     assert clicked["action_name"] == "suggestion_clicked"
     assert clicked["event_attributes"] == {
@@ -68,7 +71,7 @@ def test_clicked_and_dismissed_are_events(tmp_path: Path) -> None:
 
 
 def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
-    FeedbackLog(tmp_path).write(Dismissed(action="dismissed", **WHO), NOON)
+    FeedbackLog(tmp_path).write(DISMISSED, NOON)
     mode = (tmp_path / "events-2026-05-01.ndjson").stat().st_mode
     assert stat.S_IMODE(mode) == 0o600
 
@@ -84,7 +87,7 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "log").rmdir()
     (tmp_path / "log").write_text("a file now")
     with pytest.raises(FeedbackLostError):
-        log.write(Dismissed(action="dismissed", **WHO), NOON)
+        log.write(DISMISSED, NOON)
 
 
 @pytest.fixture
@@ -101,15 +104,15 @@ def test_a_full_disk_leaves_no_half_line(
 ) -> None:
     log = FeedbackLog(tmp_path)
     path = tmp_path / "events-2026-05-01.ndjson"
-    log.write(Dismissed(action="dismissed", **WHO), NOON)
+    log.write(DISMISSED, NOON)
     first = path.read_bytes()
     full_disk(len(first) + left)
     for _ in range(2):
         with pytest.raises(FeedbackLostError):
-            log.write(Dismissed(action="dismissed", **WHO), NOON)
+            log.write(DISMISSED, NOON)
     assert path.read_bytes() == first
     full_disk(resource.RLIM_INFINITY)
-    log.write(Dismissed(action="dismissed", **WHO), NOON)
+    log.write(DISMISSED, NOON)
     assert path.read_bytes() == first * 2
 
 
@@ -117,7 +120,7 @@ def test_half_a_line_does_not_swallow_the_next(tmp_path: Path) -> None:
     """Of a process that was killed while it wrote."""
     path = tmp_path / "events-2026-05-01.ndjson"
     path.write_bytes(b'{"application": "nextqu')
-    FeedbackLog(tmp_path).write(Dismissed(action="dismissed", **WHO), NOON)
+    FeedbackLog(tmp_path).write(DISMISSED, NOON)
     half, whole = path.read_bytes().splitlines()
     assert half == b'{"application": "nextqu'
     assert json.loads(whole)["client_id"] == "browser-1"
@@ -128,25 +131,17 @@ def test_a_day_has_a_quota(tmp_path: Path) -> None:
     path = tmp_path / "events-2026-05-01.ndjson"
     path.write_bytes(b" " * 999_990 + b"\n")
     with pytest.raises(FeedbackLostError, match="`feedback_mb`"):
-        log.write(Dismissed(action="dismissed", **WHO), NOON)
+        log.write(DISMISSED, NOON)
     assert path.stat().st_size == 999_991
-    log.write(Dismissed(action="dismissed", **WHO), NOON + timedelta(days=1))
+    log.write(DISMISSED, NOON + timedelta(days=1))
     assert len(read(tmp_path / "events-2026-05-02.ndjson")) == 1
 
 
-DAY_NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 ANN = Visitor("ann")
 
 
 def _event(visitor: str, number: int = 0, owner: str = "", query: str = "q") -> DismissedList:
-    return DismissedList(f"list-{number}", visitor, DAY_NOON, query, owner=owner)
-
-
-def _events(folder: Path) -> list[FeedbackEvent]:
-    """What a reader finds; erased lines are none, and nothing else is broken."""
-    texts = [path.read_bytes() for path in sorted(folder.glob("*.ndjson"))]
-    lines = [line for text in texts for line in text.splitlines()]
-    return [event for line in lines if (event := parse_line(line)) is not None]
+    return DismissedList(f"list-{number}", visitor, NOON, query, owner=owner)
 
 
 def test_a_visitor_s_lines_go_and_nobody_else_s(tmp_path: Path) -> None:
@@ -156,7 +151,7 @@ def test_a_visitor_s_lines_go_and_nobody_else_s(tmp_path: Path) -> None:
     log.append(_event("bob", query="ann"))
     (tmp_path / "notes.txt").write_text('{"client_id": "ann"}\n')
     assert erase_visitors(tmp_path, [ANN]) == 2
-    assert [item.client_id for item in _events(tmp_path)] == ["bob", "ann-2", "bob"]
+    assert [item.client_id for item in recorded(tmp_path)] == ["bob", "ann-2", "bob"]
     assert '"ann"' in (tmp_path / "notes.txt").read_text()
     assert erase_visitors(tmp_path, [ANN, Visitor("never seen")]) == 0
     assert erase_visitors(tmp_path / "none", [ANN]) == 0
@@ -175,9 +170,9 @@ def test_a_key_erases_its_own_visitors_only(tmp_path: Path) -> None:
     for owner in ("shop", "news", ""):
         log.append(_event("ann", owner=owner))
     erase_visitors(tmp_path, [Visitor("ann", "shop")])
-    assert [item.owner for item in _events(tmp_path)] == ["news"]
+    assert [item.owner for item in recorded(tmp_path)] == ["news"]
     erase_visitors(tmp_path, [ANN])  # where no keys are used, everybody has the same rights
-    assert not _events(tmp_path)
+    assert not recorded(tmp_path)
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
@@ -189,12 +184,12 @@ def test_lines_longer_than_what_is_read_at_once_are_found(
     for number in range(12):
         log.append(_event("ann" if number % 3 else "bob", number, query="x" * number * 20))
     assert erase_visitors(tmp_path, [ANN]) == 8
-    assert [item.query_id for item in _events(tmp_path)] == ["list-0", "list-3", "list-6", "list-9"]
+    assert [item.query_id for item in recorded(tmp_path)] == [f"list-{n}" for n in (0, 3, 6, 9)]
 
 
 def test_torn_lines_that_name_the_visitor_go(tmp_path: Path) -> None:
     """Half a line that swallowed another visitor's, one in the middle, one at the very end."""
-    path = tmp_path / file_name("events", DAY_NOON)
+    path = tmp_path / file_name("events", NOON)
     half = b'{"application": "nextquery", "client_id": "ann", "user_query": "secr'
     whole = json.dumps({"application": "shop", "client_id": "bob"}).encode()
     path.write_bytes(half + whole + b"\n" + half + b"\n" + whole + b"\n" + half)
@@ -202,18 +197,18 @@ def test_torn_lines_that_name_the_visitor_go(tmp_path: Path) -> None:
     assert b"ann" not in path.read_bytes()
     assert path.read_bytes().count(whole) == 1
     FeedbackLog(tmp_path).append(_event("carl"))
-    assert [item.client_id for item in _events(tmp_path)] == ["carl"]
+    assert [item.client_id for item in recorded(tmp_path)] == ["carl"]
 
 
 def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feedback, "LONGEST_LINE", 1000)
-    (tmp_path / file_name("events", DAY_NOON)).write_bytes(b"x" * (CHUNK + 2000))
+    (tmp_path / file_name("events", NOON)).write_bytes(b"x" * (CHUNK + 2000))
     with pytest.raises(FeedbackLostError, match=r"events-2026-05-01\.ndjson: has a line"):
         asyncio.run(FeedbackLog(tmp_path).forget(ANN))
 
 
 def test_files_that_cannot_be_changed_are_an_error(tmp_path: Path) -> None:
-    path = tmp_path / file_name("events", DAY_NOON)
+    path = tmp_path / file_name("events", NOON)
     FeedbackLog(tmp_path).append(_event("ann"))
     with path.open("rb") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
@@ -228,8 +223,8 @@ def test_files_that_cannot_be_changed_are_an_error(tmp_path: Path) -> None:
 
 
 def test_pipes_and_folders_of_that_name_are_left_alone(tmp_path: Path) -> None:
-    (tmp_path / file_name("lists", DAY_NOON)).mkdir()
-    os.mkfifo(tmp_path / file_name("events", DAY_NOON))
+    (tmp_path / file_name("lists", NOON)).mkdir()
+    os.mkfifo(tmp_path / file_name("events", NOON))
     assert erase_visitors(tmp_path, [ANN]) == 0
 
 
@@ -249,14 +244,13 @@ def test_nothing_that_is_written_meanwhile_is_lost(tmp_path: Path) -> None:
     for writer in writers:
         writer.join()
     erase_visitors(tmp_path, [ANN])
-    assert [item.client_id for item in _events(tmp_path)] == ["bob"] * 400
+    assert [item.client_id for item in recorded(tmp_path)] == ["bob"] * 400
 
 
 def test_requests_during_a_pass_share_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passes: list[set[str]] = []
-    from nextquery.service import feedback
 
     def erase(folder: Path, visitors: set[Visitor]) -> int:
         passes.append({visitor.client_id for visitor in visitors})
@@ -272,7 +266,7 @@ def test_requests_during_a_pass_share_the_next_one(
         await asyncio.gather(*(log.forget(Visitor(name)) for name in names))
 
     asyncio.run(scenario())
-    assert not _events(tmp_path)
+    assert not recorded(tmp_path)
     assert len(passes) == 2
     assert set.union(*passes) == set(names)
 
@@ -291,10 +285,10 @@ def test_files_of_old_days_go(tmp_path: Path) -> None:
 def test_a_clock_that_is_wrong_by_years_deletes_nothing(
     tmp_path: Path, days: int, ahead: int
 ) -> None:
-    names = {file_name("events", DAY_NOON - timedelta(days=back)) for back in range(days)}
+    names = {file_name("events", NOON - timedelta(days=back)) for back in range(days)}
     for name in names:
         (tmp_path / name).write_text("")
-    wrong = DAY_NOON + timedelta(days=ahead)
+    wrong = NOON + timedelta(days=ahead)
     FeedbackLog(tmp_path).append(DismissedList("l", "v", wrong, "q"))
     for _ in range(2):
         with pytest.raises(ClockDoubtedError, match="if the clock is right"):
@@ -304,15 +298,15 @@ def test_a_clock_that_is_wrong_by_years_deletes_nothing(
 
 def test_after_a_long_pause_old_files_go_one_day_later(tmp_path: Path) -> None:
     """Nobody sends feedback any more, and the service is restarted every day."""
-    name = file_name("events", DAY_NOON)
+    name = file_name("events", NOON)
     (tmp_path / name).write_text("")
-    today = DAY_NOON.date() + timedelta(days=90)
+    today = NOON.date() + timedelta(days=90)
     with pytest.raises(ClockDoubtedError):
         expire(tmp_path, 30, today)
     assert expire(tmp_path, 30, today + timedelta(days=1)) == [name]
 
 
 def test_a_slow_clock_deletes_nothing(tmp_path: Path) -> None:
-    (tmp_path / file_name("events", DAY_NOON)).write_text("")
+    (tmp_path / file_name("events", NOON)).write_text("")
     assert expire(tmp_path, 1, date(1970, 1, 1)) == []
     assert len(list(tmp_path.iterdir())) == 1

@@ -39,6 +39,8 @@ from nextquery.service.worker import (
 )
 from nextquery.suggesters.base import SuggestOptions
 
+from .conftest import wait_until
+
 pytestmark = pytest.mark.slow
 SESSION = ("red shoes", "paris")
 
@@ -61,13 +63,6 @@ def started(folder: Path, blocklist: Path | None = None, **options: bool) -> Iso
     engine = IsolatedEngine(Opening(folder, blocklist))
     engine.start(**options)
     return engine
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("apart", ["hred", "transformer"], indirect=True)
@@ -220,7 +215,6 @@ def test_a_batch_is_cancelled_between_two_steps(apart: IsolatedEngine) -> None:
     assert lists(apart, SESSION, n=3) == expected
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("priority", [[], ["low_priority"]])
 def test_it_answers_survives_signals_and_ends_with_its_socket(
     served_models: dict[str, Path], priority: list[str]

@@ -32,63 +32,56 @@ from nextquery.service.run import (
 )
 from nextquery.service.settings import NamedModel, ServiceSettings
 
-
-def test_names_of_models_differ(tmp_path: Path) -> None:
-    twice = (NamedModel("adj", tmp_path), NamedModel("adj", tmp_path))
-    with pytest.raises(InputError, match="named the same: adj, adj"):
-        ServiceSettings(models=twice, control=tmp_path)
-
-
-@pytest.mark.parametrize("workers", [2, 16])
-def test_workers_cannot_share_sessions_in_memory(settings: ServiceSettings, workers: int) -> None:
-    with pytest.raises(InputError, match=rf"`workers` {workers}: .*redis://HOST:PORT/DB.*'none'"):
-        replace(settings, workers=workers)
-    for sessions in ("redis://127.0.0.1:1/0", "rediss://x", "unix:///socket", "none"):
-        assert replace(settings, workers=workers, sessions=sessions).workers == workers
-    assert replace(settings, workers=1, sessions="memory").sessions == "memory"
-
-
-@pytest.mark.parametrize("sessions", ["", "Memory", "mysql://x", "redis:", "memory "])
-def test_an_unknown_store_is_refused(settings: ServiceSettings, sessions: str) -> None:
-    with pytest.raises(InputError, match=r"`sessions` .*write 'memory', 'none' or redis://"):
-        replace(settings, sessions=sessions)
-
-
-@pytest.mark.parametrize("days", [0, -1, 36_501, 10**9])
-def test_days_of_feedback_have_bounds(settings: ServiceSettings, days: int) -> None:
-    with pytest.raises(InputError, match="`feedback_days`"):
-        replace(settings, feedback=settings.control, feedback_days=days)
+A_C = (Share("a", 1), Share("c", 1))
 
 
 @pytest.mark.parametrize(
-    ("trial", "message"),
+    ("wrong", "message"),
     [
+        ({"workers": 2}, r"`workers` 2: .*redis://HOST:PORT/DB.*'none'"),
+        ({"workers": 16}, "`workers` 16"),
+        *(
+            ({"sessions": store}, r"`sessions` .*write 'memory', 'none' or redis://")
+            for store in ("", "Memory", "mysql://x", "redis:", "memory ")
+        ),
+        ({"user_days": 1, "sessions": "none"}, "`user_days`"),
+        ({"feedback_days": 0}, "`feedback_days`"),
+        ({"feedback_days": 36_501}, "`feedback_days`"),
         ({"interleave": ("a",)}, "two different"),
         ({"interleave": ("a", "a")}, "two different"),
         ({"interleave": ("a", "c")}, "`interleave` c: is not served; there are: a, b"),
         ({"split": (Share("a", 1),)}, "at least two"),
-        ({"split": (Share("a", 1), Share("c", 1))}, "`split` c"),
+        ({"split": A_C}, "`split` c"),
         ({"shadow": "c"}, "`shadow` c"),
-        ({"interleave": ("a", "b"), "split": (Share("a", 1), Share("b", 1))}, "choose one"),
+        ({"interleave": ("a", "b"), "split": A_C}, "choose one"),
         ({"shadow": "b", "feedback": None}, "needs `feedback`"),
+        ({"models": (NamedModel("b", Path()),) * 2}, "named the same: b, b"),
     ],
 )
-def test_a_trial_that_cannot_be_run_is_refused(
-    tmp_path: Path, trial: dict[str, Any], message: str
+def test_settings_that_cannot_be_served_are_refused(
+    tmp_path: Path, wrong: dict[str, Any], message: str
 ) -> None:
     models = (NamedModel("a", tmp_path), NamedModel("b", tmp_path))
     with pytest.raises(InputError, match=message):
-        ServiceSettings(models=models, control=tmp_path, **{"feedback": tmp_path, **trial})
+        ServiceSettings(**{"models": models, "control": tmp_path, "feedback": tmp_path, **wrong})
 
 
-NUMBERS = [item.name for item in fields(ServiceSettings) if item.type in (int, float)]
+@pytest.mark.parametrize("store", ["redis://127.0.0.1:1/0", "rediss://x", "unix:///x", "none"])
+def test_workers_share_sessions_outside_of_memory(settings: ServiceSettings, store: str) -> None:
+    assert replace(settings, workers=16, sessions=store).sessions == store
+    assert replace(settings, workers=1, sessions="memory").sessions == "memory"
+
+
+NUMBER_TYPES = (int, float, int | None, float | None)
+NUMBERS = [item.name for item in fields(ServiceSettings) if item.type in NUMBER_TYPES]
 
 
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1, 1 << 70])
 def test_every_number_has_bounds(settings: ServiceSettings, name: str, value: float) -> None:
+    wrong: Any = {"feedback": settings.control, name: value}
     with pytest.raises(InputError, match=rf"`{name}` \S+: must be at"):
-        replace(settings, **{name: value})  # type: ignore[arg-type]
+        replace(settings, **wrong)
 
 
 def test_port_0_takes_a_free_one_and_the_address_names_it() -> None:

@@ -18,6 +18,8 @@ from nextquery.service.sessions import session_key
 from nextquery.service.settings import NamedModel, ServiceSettings
 from nextquery.suggesters.base import SuggestOptions
 
+from .conftest import refuse
+
 pytestmark = pytest.mark.anyio
 
 
@@ -364,25 +366,17 @@ async def test_a_client_that_leaves_is_noticed_at_once() -> None:
 QUESTION = SuggestQuestion(("red shoes",), SuggestOptions(n=1))
 
 
-class WaitingClient:
-    """A client that waits for its answer."""
-
-    async def is_disconnected(self) -> bool:
-        return False
-
-    async def receive(self) -> Any:
-        await asyncio.sleep(3600)
-
-
-def opened(served_models: dict[str, Path], tmp_path: Path, **settings: Any) -> Service:
+@pytest.fixture
+def service(
+    request: pytest.FixtureRequest, served_models: dict[str, Path], tmp_path: Path
+) -> Service:
+    """A service, with a fallback where the parameter says so; its model is not loaded yet."""
     models = (NamedModel("adj", served_models["adjacency"]),)
-    return build_service(ServiceSettings(models, tmp_path, **settings))
+    fallback = served_models["popularity"] if getattr(request, "param", False) else None
+    return build_service(ServiceSettings(models, tmp_path, fallback=fallback))
 
 
-async def test_before_the_models_are_loaded_it_is_503(
-    served_models: dict[str, Path], tmp_path: Path
-) -> None:
-    service = opened(served_models, tmp_path)
+async def test_before_the_models_are_loaded_it_is_503(service: Service) -> None:
     with pytest.raises(BusyError):
         service.model(None)
     with pytest.raises(ProblemError, match="there are: adj"):
@@ -397,23 +391,16 @@ async def test_a_bad_folder_at_the_start_is_kept_as_the_failure(tmp_path: Path) 
     assert "none" in str(service.failure)
 
 
-@pytest.mark.parametrize("fallback", [False, True])
+@pytest.mark.parametrize("service", [False, True], indirect=True, ids=["alone", "fallback"])
 async def test_a_full_queue_is_503_or_the_fallbacks_answer(
-    served_models: dict[str, Path], tmp_path: Path, fallback: bool, monkeypatch: pytest.MonkeyPatch
+    service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = served_models["popularity"] if fallback else None
-    service = opened(served_models, tmp_path, fallback=path)
     await service.load()
     service.models.start()
-    model, request = service.model(None), WaitingClient()
-
-    def refuse(*_: object) -> None:
-        raise QueueFullError(3.0)
-
-    monkeypatch.setattr(model.engine, "immediate", False)
-    monkeypatch.setattr(model.batcher, "submit", refuse)
-    asked: Any = service.suggest(request, model, [QUESTION])  # type: ignore[arg-type]
-    if fallback:
+    model = service.model(None)
+    refuse(model, monkeypatch)
+    asked = service.suggest(LeavingClient().request, model, [QUESTION])
+    if service.models.fallback:
         answered = await asked
         assert (answered.fallback, answered.model) == (True, "popularity")
     else:
@@ -424,9 +411,8 @@ async def test_a_full_queue_is_503_or_the_fallbacks_answer(
 
 
 async def test_a_job_refused_after_it_was_accepted_is_503(
-    served_models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = opened(served_models, tmp_path)
     await service.load()
     model = service.model(None)
     submit = model.batcher.submit
@@ -441,13 +427,10 @@ async def test_a_job_refused_after_it_was_accepted_is_503(
     monkeypatch.setattr(model.engine, "immediate", False)
     monkeypatch.setattr(model.batcher, "submit", late)
     with pytest.raises(BusyError):
-        await service.suggest(WaitingClient(), model, [QUESTION])  # type: ignore[arg-type]
+        await service.suggest(LeavingClient().request, model, [QUESTION])
 
 
-async def test_a_session_grows_and_blank_queries_do_not_count(
-    served_models: dict[str, Path], tmp_path: Path
-) -> None:
-    service = opened(served_models, tmp_path)
+async def test_a_session_grows_and_blank_queries_do_not_count(service: Service) -> None:
     asked, later = InSession(context=["a", " "], session_id="s"), InSession(session_id="s")
     assert await service.context("", asked, "b") == ("a", "b")
     assert await service.context("", later) == (), "nothing is stored before the answer"
@@ -458,10 +441,7 @@ async def test_a_session_grows_and_blank_queries_do_not_count(
     assert await service.context("other", later, "c") == ("c",)
 
 
-async def test_a_request_that_a_deletion_overtook_stores_nothing(
-    served_models: dict[str, Path], tmp_path: Path
-) -> None:
-    service = opened(served_models, tmp_path)
+async def test_a_request_that_a_deletion_overtook_stores_nothing(service: Service) -> None:
     asked = InSession(context=["a"], session_id="s")
     for query in ("b", ""):
         stored = await service.stored("", "s")

@@ -3,25 +3,21 @@
 import asyncio
 import fcntl
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from nextquery.feedback.events import FeedbackEvent, parse_line
 from nextquery.service.answering import ClientLeftError, build_service
 from nextquery.service.keys import new_key
-from nextquery.service.queue import QueueFullError
 from nextquery.service.routes import readyz
 from nextquery.service.schemas import TITLES, BusyError, invalid_key, rate_exceeded
-from nextquery.service.served_models import ServedModel
 from nextquery.service.sessions import MemorySessions, session_key
 from nextquery.service.settings import NamedModel, ServiceSettings
 from nextquery.service.trials import Trials
 
-Open = Callable[..., TestClient]
+from .conftest import Open, recorded, refuse
 
 
 def texts(answer: Any) -> list[str]:
@@ -88,7 +84,7 @@ def queries(store: MemorySessions, session_id: str, owner: str = "") -> list[str
         ({"query": "x" * 513}, {}, 422),
         ({"n": 0}, {}, 422),
         ({"n": 50, "context": ["q"] * 100}, {"rate_per_second": 1.0}, 429),
-        ({}, {"busy": True}, 503),
+        ({}, {}, 503),
     ],
 )
 def test_a_refused_request_does_not_join_its_session(
@@ -100,13 +96,9 @@ def test_a_refused_request_does_not_join_its_session(
     settings: dict[str, Any],
     status: int,
 ) -> None:
-    client = open_client(**{name: value for name, value in settings.items() if name != "busy"})
-    if "busy" in settings:
-
-        def refuse(*arguments: Any) -> Any:
-            raise QueueFullError(1.0)
-
-        monkeypatch.setattr(ServedModel, "submit", refuse)
+    client = open_client(**settings)
+    if status == 503:
+        refuse(client.app_state["service"].model(None), monkeypatch)
     client.get("/v1/models")  # leaves too little of the rate for an expensive list
     for session in ("s0", "s1", "s2", "s3"):  # on a slow machine the rate may be full again
         asked = {"query": "refused", "session_id": session, **change}
@@ -146,12 +138,6 @@ def test_a_visitor_who_left_before_the_answer_was_not_refused(
     monkeypatch.setattr(Trials, "lists", left)
     assert client.post("/v1/suggest", json={"query": "a", "session_id": "s"}).status_code == 499
     assert queries(opened_sessions[0], "s") == ["a"]
-
-
-def recorded(folder: Path) -> list[FeedbackEvent]:
-    texts = [path.read_bytes() for path in sorted(folder.glob("*.ndjson"))]
-    lines = [line for text in texts for line in text.splitlines()]
-    return [event for line in lines if (event := parse_line(line)) is not None]
 
 
 @pytest.mark.parametrize("path", ["/v1/suggest", "/v1/suggest/batch"])

@@ -1,7 +1,6 @@
 """Trials as visitors meet them: a service of count models in this process."""
 
 import json
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,22 +13,21 @@ from tests.unit.feedback.made_up import publish_shortest_first
 
 from nextquery import load
 from nextquery.feedback.assignment import Share, split_arm
-from nextquery.feedback.events import ServedList, ShadowList, parse_line
+from nextquery.feedback.events import ServedList, ShadowList
 from nextquery.feedback.impressions import read_feedback
 from nextquery.feedback.settings import Bounds
 from nextquery.logs.data_folder import PreparedData
 from nextquery.normalise import break_words
 from nextquery.service.keys import new_key
-from nextquery.service.queue import QueueFullError
-from nextquery.service.served_models import ServedModel
 from nextquery.service.settings import NamedModel, ServiceSettings
 from nextquery.suggesters.adjacency import Adjacency
 from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.popularity import Popularity
 
+from .conftest import Open, recorded, refuse, wait_until
+
 SESSIONS = [(f"user {n}", ("red shoes", text)) for n, text in enumerate(["boots", "socks"] * 3)]
 SESSIONS += [(f"user {n}", ("paris", "rome")) for n in range(9)]
-Opener = Callable[..., TestClient]
 Serve = Callable[[ServiceSettings], TestClient]
 
 
@@ -43,7 +41,7 @@ def folders(prepared: Any, tiny_log: Any, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture
-def opened(folders: Path, tmp_path: Path, serve: Serve) -> Opener:
+def opened(folders: Path, tmp_path: Path, serve: Serve) -> Open:
     settings = ServiceSettings(
         models=(NamedModel("A", folders / "A"), NamedModel("B", folders / "B")),
         control=tmp_path,
@@ -63,14 +61,18 @@ def ask(client: TestClient, **body: Any) -> Any:
     return answer.json()
 
 
-def recorded(tmp_path: Path) -> list[Any]:
-    [path] = (tmp_path / "feedback").glob("lists-*.ndjson")
-    return [parse_line(line) for line in path.read_bytes().splitlines()]
+def lists_of(tmp_path: Path) -> list[Any]:
+    """The lists that were recorded."""
+    return recorded(tmp_path / "feedback")
 
 
-def test_every_list_is_recorded_with_its_session_and_model(opened: Opener, tmp_path: Path) -> None:
+def refuse_from(client: TestClient, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse(client.app_state["service"].model(name), monkeypatch)
+
+
+def test_every_list_is_recorded_with_its_session_and_model(opened: Open, tmp_path: Path) -> None:
     answer = ask(opened(), context=["shoes"], session_id="visitor-1", n=2)
-    [served] = recorded(tmp_path)
+    [served] = lists_of(tmp_path)
     assert isinstance(served, ServedList)
     assert served.query_id == answer["query_id"]
     assert (served.client_id, served.context, served.query) == (
@@ -83,57 +85,46 @@ def test_every_list_is_recorded_with_its_session_and_model(opened: Opener, tmp_p
     ]  # fmt: skip
 
 
-def test_nothing_is_recorded_without_a_folder_for_it(opened: Opener, tmp_path: Path) -> None:
+def test_nothing_is_recorded_without_a_folder_for_it(opened: Open, tmp_path: Path) -> None:
     ask(opened(feedback=None), n=2)
     assert not (tmp_path / "feedback").exists()
 
 
-def test_interleaved_lists_have_suggestions_of_both(opened: Opener, tmp_path: Path) -> None:
+def test_interleaved_lists_have_suggestions_of_both(opened: Open, tmp_path: Path) -> None:
     client = opened(interleave=("A", "B"))
     lists = [ask(client, session_id=f"visitor-{n}", n=4) for n in range(12)]
     assert {answer["model"] for answer in lists} == {"A+B"}
-    firsts = Counter(item.suggestions[0].model for item in recorded(tmp_path))
+    firsts = Counter(item.suggestions[0].model for item in lists_of(tmp_path))
     assert set(firsts) == {"A", "B"}, "a coin decides who begins"
-    for served in recorded(tmp_path):
+    for served in lists_of(tmp_path):
         assert [arm.name for arm in served.trial.arms] == ["A", "B"]
         teams = [item.model for item in served.suggestions]
         assert sorted(teams[:2]) == ["A", "B"]
 
 
-def test_the_same_session_sees_the_same_list_again(opened: Opener) -> None:
+def test_the_same_session_sees_the_same_list_again(opened: Open) -> None:
     client = opened(interleave=("A", "B"))
     for n in range(6):
         first, again = (ask(client, session_id=f"visitor-{n}", n=4) for _ in range(2))
         assert first["suggestions"] == again["suggestions"]
 
 
-def test_requests_that_name_a_model_are_not_in_the_trial(opened: Opener, tmp_path: Path) -> None:
+def test_requests_that_name_a_model_are_not_in_the_trial(opened: Open, tmp_path: Path) -> None:
     answer = ask(opened(interleave=("A", "B")), model="B", session_id="visitor-1")
     assert answer["model"] == "B"
-    assert recorded(tmp_path)[0].trial is None
+    assert lists_of(tmp_path)[0].trial is None
 
 
-def test_a_split_is_by_session(opened: Opener, tmp_path: Path) -> None:
+def test_a_split_is_by_session(opened: Open, tmp_path: Path) -> None:
     shares = (Share("A", 50), Share("B", 50))
     client = opened(split=shares)
     for n in range(12):
         answer = ask(client, session_id=f"visitor-{n}")
         assert answer["model"] == split_arm(shares, f"\0visitor-{n}")
-    assert {item.model for item in recorded(tmp_path)} == {"A", "B"}
-    assert all(item.trial.kind == "split" for item in recorded(tmp_path))
+    assert {item.model for item in lists_of(tmp_path)} == {"A", "B"}
+    assert all(item.trial.kind == "split" for item in lists_of(tmp_path))
     assert ask(client)["model"] == "A", "without a session the first model answers"
-    assert recorded(tmp_path)[-1].trial is None
-
-
-def refuse(client: TestClient, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a model refuse every question, as one does whose queue is full."""
-
-    def full(*_: object) -> None:
-        raise QueueFullError(1.0)
-
-    model: ServedModel = client.app_state["service"].model(name)
-    monkeypatch.setattr(model.engine, "immediate", False)
-    monkeypatch.setattr(model.batcher, "submit", full)
+    assert lists_of(tmp_path)[-1].trial is None
 
 
 def sessions_of(arm: str, shares: tuple[Share, ...]) -> Iterator[str]:
@@ -142,77 +133,74 @@ def sessions_of(arm: str, shares: tuple[Share, ...]) -> Iterator[str]:
 
 
 def test_the_fallback_answers_for_an_arm_that_is_busy(
-    opened: Opener, folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    opened: Open, folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shares = (Share("A", 50), Share("B", 50))
     client = opened(split=shares, fallback=folders / "A")
-    refuse(client, "B", monkeypatch)
+    refuse_from(client, "B", monkeypatch)
     answer = ask(client, session_id=next(sessions_of("B", shares)))
     assert (answer["model"], answer["fallback"]) == ("adjacency", True)
-    [served] = recorded(tmp_path)
+    [served] = lists_of(tmp_path)
     assert (served.trial.arm, served.fallback) == ("B", True)
     named = client.post("/v1/suggest", json={"query": "red shoes", "model": "B"})
     assert named.status_code == 503, "who names a model wants no other"
 
 
 def test_an_arm_without_fallback_that_fails_is_recorded(
-    opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shares = (Share("A", 50), Share("B", 50))
     client = opened(split=shares)
-    refuse(client, "B", monkeypatch)
+    refuse_from(client, "B", monkeypatch)
     visitor = next(sessions_of("B", shares))
     asked = {"query": "red shoes", "session_id": visitor}
     assert client.post("/v1/suggest", json=asked).status_code == 503
-    [served] = recorded(tmp_path)
+    [served] = lists_of(tmp_path)
     assert (served.client_id, served.trial.arm, served.model) == (visitor, "B", "B")
     assert served.suggestions == ()
     assert 'nextquery_arm_failures_total{model="B"} 1.0' in client.get("/metrics").text
     wrong = client.post("/v1/suggest", json=asked | {"n": -1})
     assert wrong.status_code == 422
-    assert len(recorded(tmp_path)) == 1, "the model is not to blame"
+    assert len(lists_of(tmp_path)) == 1, "the model is not to blame"
 
 
 @pytest.mark.parametrize("fallback", [False, True])
 def test_an_interleaved_model_that_fails_leaves_the_list_to_the_other(
-    opened: Opener, folders: Path, tmp_path: Path, fallback: bool, monkeypatch: pytest.MonkeyPatch
+    opened: Open, folders: Path, tmp_path: Path, fallback: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = opened(interleave=("A", "B"), fallback=folders / "B" if fallback else None)
-    refuse(client, "A", monkeypatch)
+    refuse_from(client, "A", monkeypatch)
     answer = ask(client, session_id="visitor-1")
     assert (answer["model"], answer["fallback"]) == ("B", False)
-    assert recorded(tmp_path)[0].trial is None
-    refuse(client, "B", monkeypatch)
+    assert lists_of(tmp_path)[0].trial is None
+    refuse_from(client, "B", monkeypatch)
     both = client.post("/v1/suggest", json={"query": "paris", "session_id": "visitor-2"})
     assert both.status_code == (200 if fallback else 503)
     assert both.json().get("fallback", False) == fallback
 
 
-def test_a_batch_takes_part_item_by_item(opened: Opener, tmp_path: Path) -> None:
+def test_a_batch_takes_part_item_by_item(opened: Open, tmp_path: Path) -> None:
     client = opened(split=(Share("A", 1), Share("B", 1)))
     items = [{"query": "red shoes", "session_id": f"visitor-{n}"} for n in range(10)]
     answers = client.post("/v1/suggest/batch", json={"requests": items}).json()["answers"]
     assert [item["model"] for item in answers] == [
         ask(client, session_id=f"visitor-{n}")["model"] for n in range(10)
     ]
-    assert len(recorded(tmp_path)) == 20
+    assert len(lists_of(tmp_path)) == 20
 
 
-def test_a_model_in_the_shadow_is_recorded_and_never_shown(opened: Opener, tmp_path: Path) -> None:
+def test_a_model_in_the_shadow_is_recorded_and_never_shown(opened: Open, tmp_path: Path) -> None:
     client = opened(shadow="B")
     answer = ask(client, session_id="visitor-1", n=2)
     assert [item["text"] for item in answer["suggestions"]] == ["boots", "socks"]
-    end = time.monotonic() + 120
-    while len(recorded(tmp_path)) < 2:
-        assert time.monotonic() < end
-        client.get("/healthz")
-    shadow = recorded(tmp_path)[1]
+    wait_until(lambda: client.get("/healthz").is_success and len(lists_of(tmp_path)) == 2)
+    shadow = lists_of(tmp_path)[1]
     assert isinstance(shadow, ShadowList)
     assert (shadow.query_id, shadow.model) == (answer["query_id"], "B")
     assert shadow.suggestions[0].text not in ("boots", "socks")
 
 
-def test_a_list_is_served_though_it_cannot_be_recorded(opened: Opener, tmp_path: Path) -> None:
+def test_a_list_is_served_though_it_cannot_be_recorded(opened: Open, tmp_path: Path) -> None:
     client = opened()
     (tmp_path / "feedback").rmdir()
     (tmp_path / "feedback").write_text("a file now")
@@ -220,7 +208,7 @@ def test_a_list_is_served_though_it_cannot_be_recorded(opened: Opener, tmp_path:
     assert "nextquery_feedback_lost_total 1.0" in client.get("/metrics").text
 
 
-def test_feedback_says_where_it_came_from_in_few_digits(opened: Opener, tmp_path: Path) -> None:
+def test_feedback_says_where_it_came_from_in_few_digits(opened: Open, tmp_path: Path) -> None:
     client = opened()
     answer = ask(client, session_id="visitor-1")
     message = {
@@ -230,7 +218,7 @@ def test_feedback_says_where_it_came_from_in_few_digits(opened: Opener, tmp_path
     assert client.post("/v1/feedback", json=message).status_code == 204
     [path] = (tmp_path / "feedback").glob("queries-*.ndjson")
     line = json.loads(path.read_text())
-    assert line["origin"] == recorded(tmp_path)[0].origin
+    assert line["origin"] == lists_of(tmp_path)[0].origin
     assert len(line["origin"]) == 4
 
 
@@ -240,7 +228,7 @@ def test_feedback_says_where_it_came_from_in_few_digits(opened: Opener, tmp_path
      ("โรงแรมราคาถูก", "เที่ยวบินราคาถูก"), ("paris", "iphone 手机壳")],
 )  # fmt: skip
 def test_feedback_in_scripts_without_spaces_counts(
-    prepared: Any, tiny_log: Any, opened: Opener, tmp_path: Path, query: str, follower: str
+    prepared: Any, tiny_log: Any, opened: Open, tmp_path: Path, query: str, follower: str
 ) -> None:
     words = (break_words(query), break_words(follower))
     assert words[1] != follower
@@ -260,7 +248,7 @@ def test_feedback_in_scripts_without_spaces_counts(
 
 
 def test_a_reranker_is_served_and_reloaded_in_place_of_another(
-    opened: Opener, folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    opened: Open, folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Switched off and on again by the folder alone; the lists follow at the next reload."""
     key = new_key("operator")
