@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -118,20 +119,24 @@ def test_a_folder_of_days_is_one_log(raw_log: Path, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def inspected(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("inspect")
-    write_log(folder / "log.tsv", 200, 1)
-    prepare([folder / "log.tsv"], folder / "data", PrepareSettings(min_users=1, spelling=False))
-    return folder / "data"
+def shared_data(raw_log: Path) -> Path:
+    """A data folder for tests that do not change it."""
+    prepare([raw_log], raw_log.with_name("data"), PrepareSettings(spelling=False))
+    return raw_log.with_name("data")
 
 
-def test_the_table_has_a_line_for_every_split(inspected: Path) -> None:
-    starts = {line.split(" ")[0] for line in run_cli("inspect", inspected).stdout.splitlines()}
+@pytest.fixture
+def data(shared_data: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(shared_data, tmp_path / "data"))
+
+
+def test_the_table_has_a_line_for_every_split(shared_data: Path) -> None:
+    starts = {line.split(" ")[0] for line in run_cli("inspect", shared_data).stdout.splitlines()}
     assert {"background", "training", "validation", "test", "rows", "users"} <= starts
 
 
 def test_a_folder_replaced_while_it_is_read_is_read_again(
-    inspected: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = PrepareSettings(min_users=1, spelling=False)
     for name, sessions in (("one", 200), ("other", 300)):
@@ -177,30 +182,18 @@ def test_drift_is_shown_in_words_and_as_json(tmp_path: Path) -> None:
         run_cli("inspect", tmp_path / "log", "--model", tmp_path / "model")
 
 
-def test_trends_are_shown_as_text_and_as_data(tmp_path: Path) -> None:
-    write_log(tmp_path / "log.tsv", 300, 1)
-    prepare([tmp_path / "log.tsv"], tmp_path / "data", PrepareSettings(spelling=False))
-    command = "trends", tmp_path / "data", "--min-users", "5"
+def test_trends_are_shown_as_text_and_as_data(shared_data: Path) -> None:
+    command = "trends", shared_data, "--min-users", "5"
     assert "against the days from" in run_cli(*command).stdout
     document = json.loads(run_cli(*command, "--json").stdout)
     assert set(document) == {"first_day", "last_day", "past_from", "queries_tested", "trends"}
 
 
-def test_what_was_added_is_said(tmp_path: Path) -> None:
-    write_log(tmp_path / "log.tsv", 200, 1)
-    rows = len((tmp_path / "log.tsv").read_text().splitlines()) - 1
-    prepare([tmp_path / "log.tsv"], tmp_path / "data", PrepareSettings(spelling=False))
-    out = tmp_path / "more"
-    shown = run_cli("update", tmp_path / "data", tmp_path / "log.tsv", "--out", out)
+def test_what_was_added_is_said(shared_data: Path, raw_log: Path, tmp_path: Path) -> None:
+    rows = len(raw_log.read_text().splitlines()) - 1
+    shown = run_cli("update", shared_data, raw_log, "--out", tmp_path / "more")
     assert f"{rows:,} rows added, 0 removed" in shown.stdout
     assert (tmp_path / "more" / "manifest.json").is_file()
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    write_log(tmp_path / "log.tsv", 200, 1)
-    prepare([tmp_path / "log.tsv"], tmp_path / "data", PrepareSettings(spelling=False))
-    return tmp_path / "data"
 
 
 def test_an_outdated_model_is_named(data: Path, tmp_path: Path) -> None:
@@ -228,6 +221,9 @@ def test_an_approximate_removal_is_called_so(data: Path, tmp_path: Path) -> None
 def test_a_file_that_cannot_be_read_is_named(data: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="`users_file`"):
         run_cli("forget", data, "--users-file", tmp_path / "none")
+    (tmp_path / "users.txt").write_bytes("ann\n".encode("utf-16"))
+    with pytest.raises(InputError, match="`users_file`"):
+        run_cli("forget", data, "--users-file", tmp_path / "users.txt")
 
 
 @pytest.fixture
@@ -272,9 +268,3 @@ def test_who_is_not_found_is_named_and_the_others_go(people: Path) -> None:
     assert len({session.user for session in PreparedData(people).sessions("background")}) == 3
     again = run_cli(*command, "--json", code=1)
     assert json.loads(again.stdout)["users_not_found"] == ["ann", "bob ", "zoe"]
-
-
-def test_a_list_in_utf_16_is_refused(people: Path, tmp_path: Path) -> None:
-    (tmp_path / "users.txt").write_bytes("ann\n".encode("utf-16"))
-    with pytest.raises(InputError, match="`users_file`"):
-        run_cli("forget", people, "--users-file", tmp_path / "users.txt")

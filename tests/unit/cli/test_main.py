@@ -144,23 +144,21 @@ def test_what_is_said(error: OSError, expected: str) -> None:
     assert described(error).startswith(expected)
 
 
-def test_a_parent_that_is_a_file(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    done = command("synth", str(tmp_path / "file" / "log.tsv"), "--sessions", "10")
-    assert_one_line(done, "/file: ", "choose another path")
-    assert done.returncode == 2
-
-
-def test_a_name_too_long(tmp_path: Path) -> None:
-    done = command("synth", str(tmp_path / ("x" * 300)), "--sessions", "10")
-    assert_one_line(done, "xxx", "too long")
-    assert done.returncode == 2
-
-
-def test_a_disk_without_space(tmp_path: Path) -> None:
-    done = command("synth", str(tmp_path / "log.tsv"), "--sessions", "5000", file_size=1000)
-    assert_one_line(done, "File too large", "ulimit")
-    assert done.returncode == 1
+@pytest.mark.parametrize(
+    ("name", "file_size", "said", "code"),
+    [
+        ("a file/log.tsv", None, ("/a file: ", "choose another path"), 2),
+        ("x" * 300, None, ("xxx", "too long"), 2),
+        ("log.tsv", 1000, ("File too large", "ulimit"), 1),
+    ],
+)
+def test_a_log_that_cannot_be_written(
+    tmp_path: Path, name: str, file_size: int | None, said: tuple[str, ...], code: int
+) -> None:
+    (tmp_path / "a file").touch()
+    done = command("synth", str(tmp_path / name), "--sessions", "5000", file_size=file_size)
+    assert_one_line(done, *said)
+    assert done.returncode == code
 
 
 def test_a_name_that_is_not_utf_8(tmp_path: Path) -> None:

@@ -159,18 +159,20 @@ def test_a_training_step_that_takes_long_is_finished_and_saved(tmp_path: Path) -
     assert run_script(LONG_STEP, tmp_path) == (0, "saved after signal 2\n")
 
 
-def test_two_signals_at_the_same_moment_are_one(tmp_path: Path) -> None:
-    assert run_script(TWO_AT_ONCE, tmp_path) == CODES[signal.SIGINT]
+@pytest.mark.parametrize(
+    ("script", "number"),
+    [
+        (TWO_AT_ONCE, signal.SIGINT),
+        (WHILE_STOPPING, signal.SIGTERM),
+        (AFTER_THE_COMMAND, signal.SIGINT),
+    ],
+    ids=["two at once", "while stopping", "after the command"],
+)
+def test_further_and_late_signals_are_one_line(
+    tmp_path: Path, script: str, number: signal.Signals
+) -> None:
+    assert run_script(script, tmp_path) == CODES[number]
     assert list(tmp_path.iterdir()) == []
-
-
-def test_signals_while_stopping_change_nothing(tmp_path: Path) -> None:
-    assert run_script(WHILE_STOPPING, tmp_path) == CODES[signal.SIGTERM]
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_signal_while_the_interpreter_ends_is_one_line(tmp_path: Path) -> None:
-    assert run_script(AFTER_THE_COMMAND, tmp_path) == CODES[signal.SIGINT]
 
 
 def test_other_commands_in_the_folder_are_left_alone(tmp_path: Path) -> None:
@@ -181,24 +183,23 @@ def test_other_commands_in_the_folder_are_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", CODES)
-def test_an_import_is_not_left_by_an_exception(tmp_path: Path, number: signal.Signals) -> None:
-    modules, out = tmp_path / "modules", tmp_path / "out"
-    modules.mkdir()
+@pytest.mark.parametrize(
+    ("script", "module", "source"),
+    [
+        (IN_AN_IMPORT, "compiled_module/__init__.py", MODULE),
+        (CALLS_JAVA, "py4j/java_gateway.py", IN_A_CALL_OF_JAVA),
+    ],
+    ids=["import", "Java"],
+)
+def test_imports_and_calls_of_java_are_not_left_by_an_exception(
+    tmp_path: Path, script: str, module: str, source: str, number: signal.Signals
+) -> None:
+    file, out = tmp_path / "modules" / module, tmp_path / "out"
+    file.parent.mkdir(parents=True)
     out.mkdir()
-    (modules / "compiled_module.py").write_text(MODULE)
-    code, errors, _ = stopped(IN_AN_IMPORT, out, number, str(modules))
-    assert (code, errors) == CODES[number]
-    assert list(out.iterdir()) == []
-
-
-@pytest.mark.parametrize("number", CODES)
-def test_a_call_of_java_is_not_left_by_an_exception(tmp_path: Path, number: signal.Signals) -> None:
-    package, out = tmp_path / "modules" / "py4j", tmp_path / "out"
-    package.mkdir(parents=True)
-    out.mkdir()
-    (package / "__init__.py").write_text("")
-    (package / "java_gateway.py").write_text(IN_A_CALL_OF_JAVA)
-    code, errors, _ = stopped(CALLS_JAVA, out, number, str(package.parent))
+    (file.parent / "__init__.py").touch()
+    file.write_text(source)
+    code, errors, _ = stopped(script, out, number, str(tmp_path / "modules"))
     assert (code, errors) == CODES[number]
     assert list(out.iterdir()) == []
 
