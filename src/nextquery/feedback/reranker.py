@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,14 @@ from nextquery.guard.guard import Guard
 from nextquery.inference.trees import Trees
 from nextquery.records import Known, ScoredQuery, Suggestion
 from nextquery.suggesters.background import load_record
-from nextquery.suggesters.base import Adjustable, Completer, Decoding, Suggester
+from nextquery.suggesters.base import (
+    Adjustable,
+    Completer,
+    Decoding,
+    ListMaker,
+    Suggester,
+    SuggestOptions,
+)
 from nextquery.suggesters.count_suggester import clean
 from nextquery.suggesters.loading import load_artifact
 from nextquery.text.vectors import cosine, trigrams
@@ -152,8 +159,11 @@ class Reranker:
         self.enabled = bool(artifact.entry("enabled"))
         """Whether the order of lists is changed; the guard of feedback can switch it off."""
         self.specificity = (
-            base.config.specificity if isinstance(base, Decoding) else _adjustable(base).specificity
+            base.config.specificity
+            if isinstance(base, Decoding)
+            else cast("Adjustable", base).specificity
         )
+        self._maker = ListMaker(base)
         self._artifact = artifact
         self._trees = trees
         self._rates = rates
@@ -210,15 +220,8 @@ class Reranker:
     ) -> list[Suggestion]:
         """At most `n` suggestions, those first that visitors are likelier to accept."""
         length = max(n, POOL) if n > 0 and self.enabled else n
-        if isinstance(self.base, Decoding):
-            options = {"diversity": diversity, "specificity": specificity, "known": known}
-            changes = {key: value for key, value in options.items() if value is not None}
-            config = self.base.config.model_copy(update=changes)
-            pool = self.base.suggest(context, length, config=config)
-        else:
-            pool = _adjustable(self.base).suggest(
-                context, length, specificity=specificity, diversity=diversity, known=known
-            )
+        options = SuggestOptions(length, diversity, specificity, known)
+        [pool] = self._maker.lists([context], options)
         return self.reorder(context, pool)[:n] if self.enabled else pool
 
     def reorder(self, context: Sequence[str], pool: Sequence[Suggestion]) -> list[Suggestion]:
@@ -245,8 +248,3 @@ class Reranker:
         """The base model's completions."""
         assert isinstance(self.base, Completer), f"{self.base.kind} completes nothing"
         return self.base.complete(context, prefix, n)
-
-
-def _adjustable(base: Suggester) -> Adjustable:
-    assert isinstance(base, Adjustable), f"{base.kind} takes no options"
-    return base
