@@ -79,32 +79,11 @@ def joined(queries: Sequence[str]) -> list[str]:
     return kept[::-1]
 
 
-class NoSessions:
-    """Stores nothing: every request brings its own context."""
+class MemorySessions:
+    """Sessions in this process, ordered by their last query: the oldest expire and go first.
 
-    async def append(
-        self, session: str, query: str, seed: Sequence[str] = (), deletions: int = 0
-    ) -> bool:
-        """Store nothing."""
-        return True
-
-    async def read(self, session: str) -> StoredSession:
-        """No queries."""
-        return StoredSession()
-
-    async def delete(self, session: str) -> None:
-        """Nothing to forget."""
-
-    def count(self) -> int:
-        """How many sessions this process holds itself."""
-        return 0
-
-    async def close(self) -> None:
-        """Nothing to close."""
-
-
-class MemorySessions(NoSessions):
-    """Sessions in this process, ordered by their last query: the oldest expire and go first."""
+    Of size 0 it stores nothing: every request brings its own context.
+    """
 
     def __init__(
         self, size: int, idle_seconds: float, clock: Callable[[], float] = time.monotonic
@@ -144,6 +123,9 @@ class MemorySessions(NoSessions):
         """How many sessions this process holds itself."""
         self._expire()
         return len(self._sessions)
+
+    async def close(self) -> None:
+        """Nothing to close."""
 
     def _expire(self) -> None:
         oldest = self._clock() - self._idle
@@ -260,14 +242,12 @@ class RedisSessions(RedisStore):
         return [f"nextquery:session:{key}", f"nextquery:session:{key}:deletions"]
 
 
-SessionStore = NoSessions | MemorySessions | RedisSessions
+SessionStore = MemorySessions | RedisSessions
 
 
 def open_sessions(settings: ServiceSettings) -> SessionStore:
     """The store that the settings ask for."""
     idle = settings.idle_minutes * 60
-    if settings.sessions == "none":
-        return NoSessions()
-    if settings.sessions == "memory":
-        return MemorySessions(settings.max_sessions, idle)
+    if settings.sessions in ("memory", "none"):
+        return MemorySessions(settings.max_sessions if settings.sessions == "memory" else 0, idle)
     return RedisSessions(settings.sessions, idle)

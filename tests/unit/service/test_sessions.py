@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,25 +12,17 @@ from hypothesis import strategies as st
 
 from nextquery.service.sessions import (
     MemorySessions,
-    NoSessions,
     RecentEntries,
     RedisSessions,
     SessionStore,
     StoredSession,
     joined,
+    open_sessions,
     session_key,
 )
-from nextquery.service.settings import MAX_CONTEXT_QUERIES
+from nextquery.service.settings import MAX_CONTEXT_QUERIES, ServiceSettings
 
 pytestmark = pytest.mark.anyio
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture(params=["memory", "redis"])
@@ -78,9 +72,10 @@ async def test_a_long_session_keeps_its_most_recent_queries(sessions: SessionSto
     assert await queries(sessions, "s") == texts[5:]
 
 
-async def test_without_a_store_nothing_is_kept() -> None:
-    sessions = NoSessions()
+async def test_without_a_store_nothing_is_kept(settings: ServiceSettings) -> None:
+    sessions = open_sessions(replace(settings, sessions="none"))
     assert await sessions.append("s", "a")
+    assert await sessions.read("s") == StoredSession()
     await sessions.delete("s")
     assert await sessions.read("s") == StoredSession()
     assert sessions.count() == 0
@@ -100,8 +95,8 @@ STEPS = st.lists(
 async def test_a_session_lives_until_it_is_idle_or_three_others_were_used_later(
     steps: list[tuple[str, Any]],
 ) -> None:
-    clock = Clock()
-    sessions = MemorySessions(3, 1800.0, clock)
+    clock = SimpleNamespace(now=0.0)
+    sessions = MemorySessions(3, 1800.0, lambda: clock.now)
     expected: dict[str, tuple[float, list[str]]] = {}  # in the order of their last query
     for number, (step, argument) in enumerate(steps):
         expected = {k: v for k, v in expected.items() if clock.now - v[0] < 1800.0}
