@@ -159,8 +159,16 @@ class FeedbackLog:
 
     def append(self, event: FeedbackEvent) -> None:
         """Append the lines of an event; `FeedbackLostError` if that cannot be done."""
+        full = "the day's file has reached `feedback_mb`"
         for table, line in to_lines(event):
-            self._append(self._folder / file_name(table, event.time), line)
+            path = self._folder / file_name(table, event.time)
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)  # it may have been taken away
+                flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+                with locked(path, flags, LOCK_SECONDS) as descriptor:
+                    append_line(descriptor, line, self._most_bytes, full, flush=False)
+            except OSError as error:
+                raise FeedbackLostError(error.strerror) from error
 
     async def forget(self, visitor: Visitor) -> None:
         """Erase a visitor's lines, in a thread; `FeedbackLostError` if that cannot be done.
@@ -183,16 +191,6 @@ class FeedbackLog:
     def expire(self, days: int) -> list[str]:
         """Delete the files of days before the last `days`; returns their names."""
         return expire(self._folder, days, datetime.now(UTC).date())
-
-    def _append(self, path: Path, line: bytes) -> None:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)  # it may have been taken away
-            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
-            with locked(path, flags, LOCK_SECONDS) as descriptor:
-                full = "the day's file has reached `feedback_mb`"
-                append_line(descriptor, line, self._most_bytes, full, flush=False)
-        except OSError as error:
-            raise FeedbackLostError(error.strerror) from error
 
 
 def origin(sender: str, moment: datetime) -> str:

@@ -15,7 +15,6 @@ from types import TracebackType
 from typing import Any
 
 from prometheus_client import (
-    CONTENT_TYPE_LATEST,
     CollectorRegistry,
     Counter,
     Gauge,
@@ -83,7 +82,6 @@ def code_places(trace: TracebackType | None) -> list[str]:
     ]
 
 
-CONTENT_TYPE = CONTENT_TYPE_LATEST
 DIRECTORY_VARIABLE = "NEXTQUERY_METRICS_FOLDER"
 SECONDS_BETWEEN_COPIES = 1.0
 ENDED = "ended.json"

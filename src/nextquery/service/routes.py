@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.responses import FileResponse, JSONResponse
 from fastapi.security import APIKeyHeader
 from fastapi.staticfiles import StaticFiles
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from nextquery.errors import BlocklistError, InputError, NextqueryError
 from nextquery.inference.lists import group
@@ -31,7 +32,6 @@ from nextquery.service.engine import (
 from nextquery.service.feedback import FeedbackLostError, Visitor
 from nextquery.service.histories import History
 from nextquery.service.keys import KeyRing
-from nextquery.service.monitoring import CONTENT_TYPE
 from nextquery.service.schemas import (
     BusyError,
     ProblemError,
@@ -533,7 +533,7 @@ async def metrics(service: RunningService) -> Response:
     """Counts and times for Prometheus."""
     service.models.refresh()
     service.metrics.sessions.set(service.sessions.count())
-    return Response(service.metrics.render(), headers={"Content-Type": CONTENT_TYPE})
+    return Response(service.metrics.render(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 @page_router.get("/", include_in_schema=False)

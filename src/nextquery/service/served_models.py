@@ -59,15 +59,16 @@ class ServedModel:
 
         Whatever is wrong with the folder is an `ArtifactError`, so that it is refused and said.
         """
-        settings, engine = self._settings, None
+        settings, served = self._settings, self.engine
+        files = self._path, settings.blocklist, settings.hits
+        engine: Engine | None = None
         try:
-            served = self.engine
             if self._needs_check and served and served.version != version_of(self._path):
                 require_check(self._path)
             if model_kind(self._path).neural:
-                engine = await self._open_in_process()
+                engine = isolated = IsolatedEngine(Opening(*files))
+                await asyncio.to_thread(isolated.start, low_priority=served is not None)
             else:
-                files = self._path, settings.blocklist, settings.hits
                 engine = await asyncio.to_thread(open_engine, *files)
             synonyms = read_synonyms(settings.synonyms) if settings.synonyms else None
             await asyncio.to_thread(engine.open_rewriter, synonyms)
@@ -81,18 +82,8 @@ class ServedModel:
             name = type(error).__name__
             raise ArtifactError(f"{self._path}: cannot be used ({name})") from error
         finally:
-            if engine is not None:  # refused after it was opened
+            if engine is not None:  # refused, or not needed any more
                 engine.close()
-
-    async def _open_in_process(self) -> Engine:
-        """Open a neural model in its own process, which ends if the model is not needed."""
-        engine = IsolatedEngine(Opening(self._path, self._settings.blocklist, self._settings.hits))
-        try:
-            await asyncio.to_thread(engine.start, low_priority=self.engine is not None)
-        except asyncio.CancelledError:
-            engine.close()
-            raise
-        return engine
 
     @property
     def rewriter(self) -> QueryRewriter | None:

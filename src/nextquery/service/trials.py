@@ -89,12 +89,11 @@ class Trials:
         visits: Sequence[tuple[SuggestQuestion, Visit]],
     ) -> list[MadeList]:
         """A list for each question; all questions are of one group."""
-        questions = [question for question, _ in visits]
         if chosen.kind == "interleave":
             return await self._interleaved(request, chosen, visits)
         if chosen.kind == "split":
             return await self._split(request, chosen, visits)
-        return await self._alone(request, chosen.models[0], questions)
+        return await self._alone(request, chosen.models[0], visits)
 
     def stop(self) -> None:
         """Leave what nobody waits for."""
@@ -105,13 +104,14 @@ class Trials:
         self,
         request: Request,
         name: str,
-        questions: Sequence[SuggestQuestion],
+        visits: Sequence[tuple[SuggestQuestion, Visit]],
         trial: Trial | None = None,
         *,
         in_trial: bool = False,
     ) -> list[MadeList]:
         """Lists of one model; of one that the visitor did not name the fallback may answer."""
         model = self._service.model(name)
+        questions = [question for question, _ in visits]
         answered = await self._service.suggest(request, model, questions, in_trial=in_trial)
         facts = answered.model, answered.fallback
         return [
@@ -126,9 +126,8 @@ class Trials:
     ) -> list[MadeList]:
         """Lists of an arm or, for it, of the fallback; a failure is recorded as an empty list."""
         [name], trial = chosen.models, self._trial(chosen)
-        questions = [question for question, _ in visits]
         try:
-            return await self._alone(request, name, questions, trial, in_trial=True)
+            return await self._alone(request, name, visits, trial, in_trial=True)
         except Exception as error:
             if _is_failure(error):
                 self._service.metrics.arm_failures.labels(name).inc(len(visits))
@@ -141,9 +140,8 @@ class Trials:
         self, request: Request, chosen: Chosen, visits: Sequence[tuple[SuggestQuestion, Visit]]
     ) -> list[MadeList]:
         """Both models' lists in turns; if only one answers in time, its own, outside the trial."""
-        questions = [question for question, _ in visits]
         answers = await asyncio.gather(
-            *(self._alone(request, name, questions, in_trial=True) for name in chosen.models),
+            *(self._alone(request, name, visits, in_trial=True) for name in chosen.models),
             return_exceptions=True,
         )
         for name, result in zip(chosen.models, answers, strict=True):
