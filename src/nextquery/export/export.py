@@ -65,7 +65,13 @@ def export_model(
     entries: dict[str, Any] = {"model_kind": model.kind, "settings": asdict(chosen)}
     if target == ONNX:
         require(ONNX)
-        return _export_onnx(model, out, chosen, entries)
+        from nextquery.export.onnx import write_onnx  # needs an extra of its own
+
+        with publish(out, KIND, entries) as folder:
+            known_queries, difference = write_onnx(model, folder, chosen)
+            facts = ExportFacts(ONNX, known_queries, 0, difference)
+            entries["counts"] = asdict(facts)
+        return facts
     queries = list(exported_queries(model, chosen))
     facts = ExportFacts(target, len(queries), sum(len(query.following) for query in queries))
     entries["counts"] = asdict(facts)
@@ -78,16 +84,4 @@ def export_model(
                 entries["counts"] = asdict(facts)
         else:
             ENGINES[target](queries, folder)
-    return facts
-
-
-def _export_onnx(
-    model: Suggester, out: Path, settings: ExportSettings, entries: dict[str, Any]
-) -> ExportFacts:
-    from nextquery.export.onnx import write_onnx  # needs an extra of its own
-
-    with publish(out, KIND, entries) as folder:
-        queries, difference = write_onnx(model, folder, settings)
-        facts = ExportFacts(ONNX, queries, 0, difference)
-        entries["counts"] = asdict(facts)
     return facts
