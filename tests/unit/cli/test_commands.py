@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 import typer.main
-from tests.conftest import run_cli
+from tests.conftest import run_cli, run_command
 from tests.simulated_visitors import START
+from tests.unit.feedback.test_events import write
 from typer.core import TyperGroup
 from typer.testing import CliRunner, Result
 
 from nextquery import prepare
 from nextquery.cli import experiment, start
-from nextquery.cli.feedback import feedback
 from nextquery.cli.main import app
 from nextquery.cli.start import COMMANDS, _import
 from nextquery.errors import EXTRAS, InputError
@@ -27,8 +27,6 @@ from nextquery.feedback.events import (
     ShownList,
     TakenSuggestion,
     Trial,
-    file_name,
-    to_lines,
 )
 from nextquery.logs.synthetic.log import write_log
 from nextquery.suggesters.adjacency import Adjacency
@@ -129,14 +127,6 @@ def test_suggestions_are_written(served_models: dict[str, Path], tmp_path: Path)
     assert (out / "manifest.json").is_file()
 
 
-def test_an_unknown_engine_is_answered_with_the_list(
-    served_models: dict[str, Path], tmp_path: Path
-) -> None:
-    with pytest.raises(InputError, match="typesense"):
-        run_cli("export", served_models["adjacency"], "--to", "solar", "--out", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
 PLACES = (ListedSuggestion("boots", "seen", "A"), ListedSuggestion("socks", "synthetic", "B"))
 TRIAL = Trial("interleave", (Arm("A", "1"), Arm("B", "1")))
 
@@ -144,8 +134,6 @@ TRIAL = Trial("interleave", (Arm("A", "1"), Arm("B", "1")))
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Thirty visitors who all prefer what B placed."""
-    target = tmp_path / "feedback"
-    target.mkdir()
     for number in range(30):
         who = f"list-{number}", f"visitor-{number}", START + timedelta(minutes=number), "shoes"
         for event in (
@@ -154,30 +142,26 @@ def folder(tmp_path: Path) -> Path:
             ShownList(*who, suggestions=("boots", "socks")),
             TakenSuggestion(*who, suggestion="socks", position=2),
         ):
-            for table, line in to_lines(event):
-                with (target / file_name(table, event.time)).open("ab") as stream:
-                    stream.write(line)
-    return target
-
-
-def call(*arguments: str | Path) -> str:
-    ended = CliRunner().invoke(feedback, list(map(str, arguments)), catch_exceptions=False)
-    assert ended.exit_code == 0, ended.output
-    return ended.output
+            write(tmp_path / "feedback", event)
+    return tmp_path / "feedback"
 
 
 def test_a_report_is_summarised_in_a_few_lines(folder: Path, tmp_path: Path) -> None:
-    message = call("report", folder, "--out", tmp_path / "report", "--per-visitor", "1")
+    message = run_command(
+        "feedback", "report", folder, "--out", tmp_path / "report", "--per-visitor", "1"
+    )
     assert "30 lists, 30 visitors: accepted from 100.0%" in message
     assert "B: 30 of 30 suggestions accepted" in message
     assert (tmp_path / "report" / "index.html").exists()
 
 
 def test_a_comparison_names_the_winner(folder: Path) -> None:
-    message = call("compare", folder, "--smallest-effect", "1")
+    message = run_command("feedback", "compare", folder, "--smallest-effect", "1")
     assert "interleave A against B: B is better" in message
     assert "shadow C: 100% of 30 lists in common" in message
-    [trial] = json.loads(call("compare", folder, "--json", "--smallest-effect", "1"))["trials"]
+    [trial] = json.loads(
+        run_command("feedback", "compare", folder, "--json", "--smallest-effect", "1")
+    )["trials"]
     assert trial["winner"] == "B"
     assert trial["second"] == {
         "name": "B", "version": "1", "visitors": 30, "shown": 30, "taken": 30,

@@ -258,13 +258,6 @@ def test_the_library_names_settings_and_no_options(module: Path) -> None:
     assert not [text for text in texts if re.search(r"(?<![\w-])--[a-z{]?", text)]
 
 
-def test_an_error_names_the_option(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["fit", str(tmp_path), "--kind", "none", "--out", "x"])
-
-    assert result.exception is not None
-    assert "`kind`" in str(result.exception)
-
-
 SAVED = Path(__file__).with_name("options.txt")
 
 

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 import torch
 from tests.conftest import make_untrained_hred, run_cli
+from tests.conftest import run_command as printed
 
 from nextquery import fit, prepare
 from nextquery.cli.entry import save_on_signals
@@ -98,10 +99,6 @@ def test_the_first_signal_is_a_request_and_the_usual_handling_comes_back() -> No
         assert request.signal == signal.SIGTERM
         assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
-
-
-def printed(*words: str | Path) -> str:
-    return str(run_cli(*words).stdout)
 
 
 @pytest.fixture(scope="module")

@@ -45,15 +45,6 @@ def test_options_become_settings(
     assert not settings.control.exists()  # it goes with the command
 
 
-def test_workers_with_sessions_in_memory_are_refused(
-    served: list[ServiceSettings], served_models: dict[str, Path]
-) -> None:
-    done = CliRunner().invoke(app, ["serve", str(served_models["adjacency"]), "--workers", "2"])
-    assert isinstance(done.exception, InputError)
-    assert "`workers` 2: workers do not share sessions in memory" in str(done.exception)
-    assert not served
-
-
 @pytest.mark.parametrize(
     ("options", "score"), [([], False), (["--no-score"], False), (["--score"], True)]
 )

@@ -79,8 +79,9 @@ def test_a_count_is_how_often_a_query_was_typed(
 
 
 def test_what_cannot_be_exported_is_refused(model: Suggester, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="`to` solr"):
+    with pytest.raises(InputError, match=r"`to` solr: must be one of .*typesense"):
         export_model(model, "solr", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
     for name in ("queries", "next_queries"):
         with pytest.raises(InputError, match=f"`{name}` 0: must be at least 1"):
             ExportSettings(**{name: 0})

@@ -31,26 +31,25 @@ from nextquery.feedback.events import (
 from nextquery.feedback.impressions import ExclusionReason, join_events, read_feedback
 from nextquery.feedback.settings import Bounds, CompareSettings, ReportSettings
 
-EVENT_TIME = datetime(2026, 5, 1, 12, 0, 0, 250_000, tzinfo=UTC)
-EVENT_WHO = ("list-1", "visitor-1", EVENT_TIME, "red shoes", "a3f1")
-EVENT_PLACES = (
-    ListedSuggestion("red boots", "seen", "A", -0.5),
-    ListedSuggestion("blue boots", "synthetic", "B", -1.25),
+NOON = datetime(2026, 5, 1, 12, 0, 0, 250_000, tzinfo=UTC)
+WHO = ("list-1", "visitor-1", NOON, "red shoes")
+PLACES = (
+    ListedSuggestion("boots", "seen", "A", -0.5),
+    ListedSuggestion("socks", "synthetic", "B", -1.25),
 )
+SERVED = ServedList(*WHO, context=("shoes",), model="A+B", suggestions=PLACES)
+SHOWN = ShownList(*WHO, suggestions=("boots", "socks"))
+TAKEN = TakenSuggestion(*WHO, suggestion="socks", position=2)
 TRIAL = Trial("split", (Arm("A", "v1"), Arm("B", "v2")), "B")
 EVENTS: list[FeedbackEvent] = [
-    ShownList(*EVENT_WHO, suggestions=("red boots", "blue boots")),
-    TakenSuggestion(*EVENT_WHO, suggestion="red boots", position=1),
-    DismissedList(*EVENT_WHO),
-    ServedList(
-        *EVENT_WHO,
-        context=("shoes",),
-        model="A+B",
-        version="",
-        suggestions=EVENT_PLACES,
-        trial=TRIAL,
-    ),
-    ShadowList(*EVENT_WHO, model="C", version="v3", suggestions=EVENT_PLACES[:1]),
+    replace(event, origin="a3f1")
+    for event in (
+        SHOWN,
+        TAKEN,
+        DismissedList(*WHO),
+        replace(SERVED, trial=TRIAL),
+        ShadowList(*WHO, model="C", version="v3", suggestions=PLACES[:1]),
+    )
 ]
 
 
@@ -128,7 +127,7 @@ def test_an_unreadable_line_belongs_to_every_visitor_it_names(line: bytes, match
 
 @pytest.mark.parametrize("number", ["Infinity", "1e999", "9" * 400 + ".0"])
 def test_numbers_beyond_all_bounds_are_broken_lines(number: str) -> None:
-    [(_, line)] = to_lines(TakenSuggestion("l", "v", EVENT_TIME, "q", suggestion="a", position=77))
+    [(_, line)] = to_lines(TakenSuggestion("l", "v", NOON, "q", suggestion="a", position=77))
     with pytest.raises(ValueError, match="OverflowError"):
         parse_line(line.replace(b"77", number.encode()))
 
@@ -136,14 +135,6 @@ def test_numbers_beyond_all_bounds_are_broken_lines(number: str) -> None:
 @pytest.mark.parametrize("name", ["lists-2026-13-01.ndjson", "other-2026-05-01.ndjson", "events-"])
 def test_other_files_have_no_day(name: str) -> None:
     assert day_of(name) is None
-
-
-NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
-WHO = ("list-1", "visitor-1", NOON, "red shoes")
-PLACES = (ListedSuggestion("boots", "seen", "A"), ListedSuggestion("socks", "synthetic", "B"))
-SERVED = ServedList(*WHO, context=("shoes",), model="A+B", suggestions=PLACES)
-SHOWN = ShownList(*WHO, suggestions=("boots", "socks"))
-TAKEN = TakenSuggestion(*WHO, suggestion="socks", position=2)
 
 
 def shown(number: int, visitor: str, origin: str = "", day: int = 0) -> list[FeedbackEvent]:

@@ -214,8 +214,7 @@ def reranked_hred(
 ) -> Path:
     folder = tmp_path_factory.mktemp("reranked-hred")
     make_untrained_hred(prepared(tiny_log(chance_sessions())), folder / "hred")
-    settings = RerankSettings(min_taken=300)
-    make_reranker(collected.impressions, folder / "hred", folder / "model", "adjacency", settings)
+    make_reranker(collected.impressions, folder / "hred", folder / "model", "adjacency", SETTINGS)
     return folder
 
 
@@ -249,8 +248,7 @@ def test_damaged_folders_are_refused(folder: Path, tmp_path: Path) -> None:
 def test_a_reranker_of_a_reranker_is_refused(
     collected: Feedback, folder: Path, tmp_path: Path
 ) -> None:
-    settings = RerankSettings(min_taken=300)
-    make_reranker(collected.impressions, folder, tmp_path / "twice", "adjacency", settings)
+    make_reranker(collected.impressions, folder, tmp_path / "twice", "adjacency", SETTINGS)
     with pytest.raises(ArtifactError, match="re-ranks a re-ranker"):
         load(tmp_path / "twice")
 

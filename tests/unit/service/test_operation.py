@@ -9,6 +9,7 @@ import signal
 import sys
 from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -312,21 +313,6 @@ def test_a_worker_that_loads_first_ends_when_it_cannot(tmp_path: Path) -> None:
     assert server.should_exit
 
 
-class Ended:
-    """A process that ended with a code."""
-
-    def __init__(self, code: int) -> None:
-        self.exitcode, self.pid = code, 2**22 + 7
-
-    def is_alive(self) -> bool:
-        return False
-
-
-class Flag:
-    def __init__(self, on: bool) -> None:
-        self.is_set = lambda: on
-
-
 @pytest.fixture(autouse=True)
 def _shared_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
@@ -338,9 +324,9 @@ def supervisor_with(tmp_path: Path, code: int, ready: bool) -> tuple[Supervisor,
     )
     with listen("127.0.0.1", 0) as listener:
         supervisor = Supervisor(settings, listener)
-    process: Any = Ended(code)
-    event: Any = Flag(ready)
-    worker = Worker(process, event)
+    ended: Any = SimpleNamespace(exitcode=code, pid=2**22 + 7, is_alive=lambda: False)
+    event: Any = SimpleNamespace(is_set=lambda: ready)
+    worker = Worker(ended, event)
     supervisor._workers = [worker]
     return supervisor, worker
 

@@ -13,7 +13,7 @@ from nextquery.service.answering import ClientLeftError, build_service
 from nextquery.service.keys import new_key
 from nextquery.service.routes import readyz
 from nextquery.service.schemas import TITLES, BusyError, invalid_key, rate_exceeded
-from nextquery.service.sessions import MemorySessions, session_key
+from nextquery.service.sessions import session_key
 from nextquery.service.settings import NamedModel, ServiceSettings
 from nextquery.service.trials import Trials
 
@@ -57,21 +57,9 @@ def test_a_batch_answers_in_the_order_of_its_requests(open_client: Open) -> None
     ]
 
 
-@pytest.fixture
-def opened_sessions(monkeypatch: pytest.MonkeyPatch) -> list[MemorySessions]:
-    """The session stores of the services that the test opens."""
-    stores: list[MemorySessions] = []
-    create = MemorySessions.__init__
-
-    def created(self: MemorySessions, *arguments: Any) -> None:
-        create(self, *arguments)
-        stores.append(self)
-
-    monkeypatch.setattr(MemorySessions, "__init__", created)
-    return stores
-
-
-def queries(store: MemorySessions, session_id: str, owner: str = "") -> list[str]:
+def queries(client: TestClient, session_id: str, owner: str = "") -> list[str]:
+    """The session as the service has stored it."""
+    store = client.app_state["service"].sessions
     return list(asyncio.run(store.read(session_key(owner, session_id))).queries)
 
 
@@ -89,7 +77,6 @@ def queries(store: MemorySessions, session_id: str, owner: str = "") -> list[str
 )
 def test_a_refused_request_does_not_join_its_session(
     open_client: Open,
-    opened_sessions: list[MemorySessions],
     monkeypatch: pytest.MonkeyPatch,
     path: str,
     change: dict[str, Any],
@@ -111,12 +98,10 @@ def test_a_refused_request_does_not_join_its_session(
     if status == 429 and path == "/v1/suggest/batch":
         status = 422  # a batch above the most that the rate allows at once never passes
     assert answer.status_code == status, answer.text
-    assert queries(opened_sessions[0], session) == []
+    assert queries(client, session) == []
 
 
-def test_an_answered_request_joins_its_session(
-    open_client: Open, opened_sessions: list[MemorySessions]
-) -> None:
+def test_an_answered_request_joins_its_session(open_client: Open) -> None:
     client = open_client()
     client.post("/v1/suggest", json={"query": "a", "session_id": "s"})
     requests: list[dict[str, Any]] = [
@@ -124,12 +109,12 @@ def test_an_answered_request_joins_its_session(
     ]
     requests.append({"query": "z", "session_id": "t", "context": ["y"]})
     client.post("/v1/suggest/batch", json={"requests": requests})
-    assert queries(opened_sessions[0], "s") == ["a", "b", "c"]
-    assert queries(opened_sessions[0], "t") == ["y", "z"]
+    assert queries(client, "s") == ["a", "b", "c"]
+    assert queries(client, "t") == ["y", "z"]
 
 
 def test_a_visitor_who_left_before_the_answer_was_not_refused(
-    open_client: Open, opened_sessions: list[MemorySessions], monkeypatch: pytest.MonkeyPatch
+    open_client: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def left(*arguments: Any) -> Any:
         raise ClientLeftError
@@ -137,13 +122,12 @@ def test_a_visitor_who_left_before_the_answer_was_not_refused(
     client = open_client()
     monkeypatch.setattr(Trials, "lists", left)
     assert client.post("/v1/suggest", json={"query": "a", "session_id": "s"}).status_code == 499
-    assert queries(opened_sessions[0], "s") == ["a"]
+    assert queries(client, "s") == ["a"]
 
 
 @pytest.mark.parametrize("path", ["/v1/suggest", "/v1/suggest/batch"])
 def test_a_session_deleted_during_a_request_leaves_nothing(
     open_client: Open,
-    opened_sessions: list[MemorySessions],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     path: str,
@@ -153,20 +137,18 @@ def test_a_session_deleted_during_a_request_leaves_nothing(
 
     async def deleted(self: Trials, *arguments: Any) -> Any:
         made = await lists(self, *arguments)
-        await opened_sessions[0].delete(session_key("", "s"))
+        await client.app_state["service"].sessions.delete(session_key("", "s"))
         return made
 
     monkeypatch.setattr(Trials, "lists", deleted)
     asked = {"query": "red shoes", "session_id": "s"}
     body: dict[str, Any] = asked if path == "/v1/suggest" else {"requests": [asked, asked]}
     assert client.post(path, json=body).status_code == 200
-    assert queries(opened_sessions[0], "s") == []
+    assert queries(client, "s") == []
     assert recorded(tmp_path / "feedback") == []
 
 
-def test_a_key_deletes_its_own_sessions_only(
-    open_client: Open, opened_sessions: list[MemorySessions], tmp_path: Path
-) -> None:
+def test_a_key_deletes_its_own_sessions_only(open_client: Open, tmp_path: Path) -> None:
     keys = {name: new_key(name) for name in ("shop", "news")}
     (tmp_path / "keys").write_text("\n".join(key.line for key in keys.values()))
     client = open_client(keys_file=tmp_path / "keys", feedback=tmp_path / "feedback")
@@ -182,8 +164,8 @@ def test_a_key_deletes_its_own_sessions_only(
     left = recorded(tmp_path / "feedback")
     assert {(item.owner, item.query) for item in left} == {("shop", "of shop")}
     assert len(left) == 2
-    assert queries(opened_sessions[0], "same", "shop") == ["of shop"]
-    assert queries(opened_sessions[0], "same", "news") == []
+    assert queries(client, "same", "shop") == ["of shop"]
+    assert queries(client, "same", "news") == []
 
 
 def test_a_deletion_that_is_not_complete_is_503(open_client: Open, tmp_path: Path) -> None:
