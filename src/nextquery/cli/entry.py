@@ -235,11 +235,7 @@ def _stop_now(number: int, frame: FrameType | None) -> None:
 
 def _is_finalising(frame: FrameType | None) -> bool:
     """Whether a `__del__` method is running."""
-    while frame is not None:
-        if frame.f_code.co_name == "__del__":
-            return True
-        frame = frame.f_back
-    return False
+    return any(caller.f_code.co_name == "__del__" for caller in _stack(frame))
 
 
 def _must_not_raise(frame: FrameType | None) -> bool:
@@ -248,12 +244,16 @@ def _must_not_raise(frame: FrameType | None) -> bool:
     Some compiled modules abort if it happens while they are imported. Py4J, which speaks to Spark's
     Java, prints a traceback and loses the connection that closing Spark would need.
     """
+    files = (caller.f_code.co_filename for caller in _stack(frame))
+    package = f"{os.sep}py4j{os.sep}"
+    return any(file == "<frozen importlib._bootstrap>" or package in file for file in files)
+
+
+def _stack(frame: FrameType | None) -> Iterator[FrameType]:
+    """A frame and its callers, innermost first."""
     while frame is not None:
-        file = frame.f_code.co_filename
-        if file == "<frozen importlib._bootstrap>" or f"{os.sep}py4j{os.sep}" in file:
-            return True
+        yield frame
         frame = frame.f_back
-    return False
 
 
 def _watch(read_end: int) -> None:

@@ -42,7 +42,7 @@ from nextquery.suggesters.rewriting import QueryRewriter
 
 
 class ClientLeftError(Exception):
-    """The client closed the connection; nobody waits for the answer."""
+    """The client closed the connection and does not wait for the answer."""
 
 
 async def finished(request: Request, jobs: Sequence[Job], budget: float, patient: bool) -> bool:

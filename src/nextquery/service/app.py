@@ -382,7 +382,7 @@ def build_app(service: Service) -> ASGIApp:
 
 @asynccontextmanager
 async def _life(app: FastAPI) -> AsyncIterator[None]:
-    """Answer health checks at once, load in the background, look at the control files."""
+    """Answer health checks at once, load in the background, watch the control files."""
     service: Service = app.state.service
     service.models.start()
     tasks = [asyncio.create_task(_watch(service)), asyncio.create_task(_expire(service))]

@@ -93,14 +93,14 @@ class Control:
         """Whether the control folder says on because the operator's file could not be written."""
         self._reload_wanted = False
         self._problem: str | None = None
-        """What was wrong at the last look; the same is logged once."""
+        """What was wrong at the last check; the same is logged once."""
         self._check_switch()
 
     def switch(self, on: bool) -> None:
         """Turn the kill switch on or off for every worker.
 
         On always acts in this process. Raises `OSError` if the other workers could not be told
-        (it is tried again with every look), or if off could not be written: nothing then changes.
+        (it is tried again at every check), or if off could not be written: nothing then changes.
         """
         if on:
             self.killed = self._untold = True
@@ -125,7 +125,7 @@ class Control:
         return announced
 
     async def watch(self, on_reload: Callable[[], None], on_check: Callable[[], None]) -> None:
-        """Look at the files for ever; `on_check` is called every time."""
+        """Check the files forever; `on_check` is called every time."""
         while True:
             self._check_once(on_reload, on_check)
             await asyncio.sleep(CONTROL_POLL_INTERVAL)

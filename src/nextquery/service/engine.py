@@ -54,11 +54,11 @@ class BlocklistWatch:
         self._ending = threading.Event()
 
     def start(self) -> None:
-        """Look again and again until `stop`."""
+        """Check the file in a thread until `stop`."""
         threading.Thread(target=self._run, name="blocklist", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop looking."""
+        """Stop checking the file."""
         self._ending.set()
 
     def reload_if_changed(self) -> None:
@@ -150,7 +150,7 @@ WARM_UP = 4
 """Batches of up to this number of contexts are decoded before the first request: each size that is
 new to the kernels takes some milliseconds more than later."""
 SECONDS_OF_SILENCE = 3.0
-"""A model that answers nothing for so long cannot be relied upon now."""
+"""A model that has not answered for this long counts as unavailable."""
 
 
 class Served(Suggester, Completer, Guarded, Protocol):
@@ -203,20 +203,20 @@ class Engine(ABC):
         """Open what corrects the texts of visitors, in this process."""
 
     def check(self) -> None:
-        """Look whether it lives, in the thread that asks it; what has ended is started again."""
+        """Check that it runs, in the thread that asks it; restart it if it has ended."""
         return
 
     def kill(self) -> None:
-        """End what it does now, if that can be done."""
+        """End what it computes now, if that is possible."""
         return
 
     def cancel(self) -> None:
-        """Nobody waits for what is being computed any more: end that soon, if it can be done."""
+        """Nobody waits for the present answer any more: stop soon, if that is possible."""
         return
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what the model holds; it is not asked any more."""
+        """Release what the model holds; it is not asked any more."""
 
 
 class LocalEngine(Engine):
@@ -273,7 +273,7 @@ class LocalEngine(Engine):
         return {str(reason): count for reason, count in self.suggester.guard.blocked().items()}
 
     def close(self) -> None:
-        """Look at no blocklist any more; memory goes with the object."""
+        """Stop checking the blocklist; memory is freed with the object."""
         if self._watch is not None:
             self._watch.stop()
 

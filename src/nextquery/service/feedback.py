@@ -117,7 +117,7 @@ def _erase_lines(descriptor: int, start: int, text: bytes, visitors: Collection[
 
 
 ORIGIN_DIGITS = 4
-"""65,536 origins: some 65,000 addresses of the world share each, so that none is told."""
+"""65,536 origins: some 65,000 addresses share each, so that none identifies an address."""
 
 
 class FeedbackLostError(Exception):

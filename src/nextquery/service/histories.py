@@ -249,7 +249,7 @@ class ReturningVisitors:
             raise BusyError("The store of histories does not answer.", 2) from None
 
     async def close(self) -> None:
-        """Let go of connections and look at no blocklist any more."""
+        """Close connections and stop checking the blocklist."""
         if self._watch is not None:
             self._watch.stop()
         if self._store is not None:

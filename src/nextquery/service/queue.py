@@ -78,20 +78,20 @@ def _words(text: str) -> int:
 
 Run = Callable[[Sequence[Any]], Sequence[Any]]
 SECONDS_OF_CALM = 1.0
-"""An overload is over when nobody was refused for so long."""
+"""An overload is over when nobody was refused for this long."""
 PART_OF_A_BATCH = 0.7
 """In an overload nobody is accepted who would wait longer for the next batch to begin; when the
-model has had nothing to do for so long, it is over."""
+model has been idle for this long, it is over."""
 LONGEST_WAIT_IN_BATCHES = 2.0
 """In an overload a job that has waited for this number of whole batches is refused."""
 SECONDS_BETWEEN_CHECKS = 0.25
-"""How often a model that nobody asks is looked after."""
+"""How often an idle model is checked."""
 NEW_SHARE = 0.1
 """How much the latest batch counts in the expected time of a batch of its size."""
 
 
 class QueueFullError(Exception):
-    """The queue has no place; `retry_after` seconds from now it may have one."""
+    """The queue is full; `retry_after` seconds from now it may have space."""
 
     def __init__(self, retry_after: float) -> None:
         super().__init__(retry_after)
@@ -230,7 +230,7 @@ class Batcher:
                 await self._answer(self._take())
 
     async def _idle(self) -> None:
-        """Wait for a job, and look after the model meanwhile."""
+        """Wait for a job, and check the model meanwhile."""
         self._arrival.clear()
         self._idle_since = self._clock()
         while not self._arrival.is_set():
@@ -242,7 +242,7 @@ class Batcher:
         self._idle_since = None
 
     def _refuse_late(self) -> None:
-        """In an overload, refuse who has waited too long: an answer now would come too late."""
+        """In an overload, refuse jobs that waited too long: their answers would come too late."""
         longest = LONGEST_WAIT_IN_BATCHES * self._time_of(self._batch_size)
         if not self._overloaded or not longest:
             return

@@ -505,7 +505,7 @@ def read_query(text: str) -> str:
 
 
 def read_session(queries: Sequence[str]) -> list[str]:
-    """The last queries of a session, normalised; beyond `MAX_SESSION_BYTES` none is looked at."""
+    """The last queries of a session, normalised; beyond `MAX_SESSION_BYTES` none is read."""
     normalised: list[str] = []
     left = MAX_SESSION_BYTES
     for query in reversed(queries):
@@ -523,7 +523,7 @@ def read_session(queries: Sequence[str]) -> list[str]:
 def read_history(searches: Sequence[PastSearch]) -> tuple[PastQuery, ...]:
     """The earlier searches of a visitor, normalised, newest first and without repeats.
 
-    Beyond `MAX_HISTORY_BYTES` none is looked at.
+    Beyond `MAX_HISTORY_BYTES` none is read.
     """
     normalised: list[PastQuery] = []
     left = MAX_HISTORY_BYTES

@@ -19,10 +19,10 @@ from nextquery.suggesters.rewriting import QueryRewriter, read_synonyms
 
 RELOAD_POLL_INTERVAL = 0.25
 MOST_AT_ONCE = 4.0
-"""Questions of so much cost, together, are answered in the event loop where a model only looks
-things up: a thread would take longer to wake up than the answer takes."""
+"""Questions of at most this cost, together, are answered in the event loop where a model only looks
+things up: waking a thread would take longer than the answer."""
 SECONDS_WHEN_STOPPING = 4.0
-"""A stopping service waits so long for a model that does not answer."""
+"""How long a stopping service waits for a model that does not answer."""
 
 
 class ServedModel:
@@ -140,7 +140,7 @@ class ServedModel:
         self._longest_batch = min(self._longest_batch, SECONDS_WHEN_STOPPING)
 
     async def stop(self) -> None:
-        """Stop answering and let the model go."""
+        """Stop answering and close the model."""
         await self.batcher.stop()
         if self.engine is not None:
             await asyncio.to_thread(self.engine.close)

@@ -42,7 +42,7 @@ class Visit:
 
     @property
     def key(self) -> str:
-        """What decides about the visitor; another one for every request without a session."""
+        """What a trial assigns the visitor by; a new one for every request without a session."""
         return f"{self.owner}\0{self.session_id or uuid.uuid4()}"
 
 
@@ -96,7 +96,7 @@ class Trials:
         return await self._alone(request, chosen.models[0], visits)
 
     def stop(self) -> None:
-        """Leave what nobody waits for."""
+        """Cancel the questions to the shadow model."""
         for task in self._shadows:
             task.cancel()
 
@@ -210,7 +210,7 @@ class Trials:
         return model.engine.version if model is not None and model.engine is not None else ""
 
     def _append(self, event: FeedbackEvent) -> None:
-        """A list is worth more than its record: what cannot be written is said and counted."""
+        """Write a record; a failure is logged and counted, and does not stop the list."""
         assert self._service.feedback is not None
         try:
             self._service.feedback.append(event)

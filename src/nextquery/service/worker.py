@@ -56,7 +56,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Batch:
-    """Questions of one group, to be answered together; none asks for a sign of life."""
+    """Questions of one group, to be answered together; an empty batch only checks that it runs."""
 
     questions: tuple[Question[Any], ...]
 
@@ -211,7 +211,7 @@ class IsolatedEngine(Engine):
             self._watch.start()
 
     def check(self) -> None:
-        """Ask for a sign of life; a process that has ended is started again."""
+        """Check that the process answers; start it again if it has ended."""
         with self._lock:
             if self._ending:
                 return
@@ -228,7 +228,7 @@ class IsolatedEngine(Engine):
         return self._blocked
 
     def kill(self) -> None:
-        """End the process at once, whatever it does; who waits for an answer is told."""
+        """End the process at once, whatever it does; `answer` then raises `ModelLateError`."""
         self._killed = True
         if self._process is not None:
             self._process.kill()
