@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -85,6 +86,27 @@ class Answered:
     fallback: bool = False
 
 
+@dataclass(frozen=True)
+class Visit:
+    """Who asks, and the session when the request began."""
+
+    owner: str
+    """The name of the API key; empty without keys."""
+    session_id: str | None
+    context: Context
+    """The earlier queries that the request brought."""
+    stored: StoredSession
+
+    @property
+    def trial_key(self) -> str:
+        """What a trial assigns the visitor by; a new one for every request without a session."""
+        return f"{self.owner}\0{self.session_id or uuid.uuid4()}"
+
+    def session(self, query: str = "") -> Context:
+        """The session so far, then `query`; what the request brought if nothing is stored."""
+        return tuple(joined([*(self.stored.queries or self.context), *_typed([query])]))
+
+
 @dataclass
 class Service:
     """A running service, as the routes use it."""
@@ -139,54 +161,43 @@ class Service:
         model = self.models.served.get(name or self.models.default)
         return None if model is None else model.rewriter
 
-    async def stored(self, owner: str, session_id: str | None) -> StoredSession:
-        """A session as it is stored; empty without an id, or if the store does not answer."""
-        if session_id is None:
-            return StoredSession()
-        try:
-            return await self.sessions.read(session_key(owner, session_id))
-        except SessionsUnavailableError:
-            self.metrics.sessions_unavailable.inc()
-            return StoredSession()
+    async def visit(
+        self, owner: str, body: InSession, stored: StoredSession | None = None
+    ) -> Visit:
+        """Who asks; the session is read unless it is given, and empty if no store answers."""
+        if stored is None and body.session_id is not None:
+            try:
+                stored = await self.sessions.read(session_key(owner, body.session_id))
+            except SessionsUnavailableError:
+                self.metrics.sessions_unavailable.inc()
+        context = tuple(_typed(body.context))
+        return Visit(owner, body.session_id, context, stored or StoredSession())
 
-    async def context(
-        self,
-        owner: str,
-        body: InSession,
-        query: str | None = None,
-        stored: StoredSession | None = None,
-    ) -> Context:
-        """The session so far, then `query`; the request's own context if nothing is stored."""
-        stored = stored or await self.stored(owner, body.session_id)
-        return tuple(joined([*(stored.queries or _typed(body.context)), *_typed([query or ""])]))
+    async def remember(self, visit: Visit, query: str) -> bool:
+        """Add the query of an answered request to its session.
 
-    async def remember(
-        self, owner: str, body: InSession, query: str, stored: StoredSession
-    ) -> bool:
-        """Add the query of an answered request to its session, which was `stored` before.
-
-        False, and nothing is stored, if the session was deleted since then.
+        False, and nothing is stored, if the session was deleted since the request began.
         """
-        if body.session_id is None:
+        if visit.session_id is None:
             return True
         if not query.strip():
-            return await self.is_kept(owner, body.session_id, stored)
-        name = session_key(owner, body.session_id)
+            return await self.is_kept(visit)
+        name, deletions = session_key(visit.owner, visit.session_id), visit.stored.deletions
         try:
-            return await self.sessions.append(name, query, _typed(body.context), stored.deletions)
+            return await self.sessions.append(name, query, visit.context, deletions)
         except SessionsUnavailableError:
             self.metrics.sessions_unavailable.inc()
             return True
 
-    async def is_kept(self, owner: str, session_id: str | None, stored: StoredSession) -> bool:
-        """Whether a session was not deleted since it was `stored`, as far as the store answers."""
-        if session_id is None:
+    async def is_kept(self, visit: Visit) -> bool:
+        """Whether the session was not deleted since the request began, if the store answers."""
+        if visit.session_id is None:
             return True
         try:
-            now = await self.sessions.read(session_key(owner, session_id))
+            now = await self.sessions.read(session_key(visit.owner, visit.session_id))
         except SessionsUnavailableError:
             return True
-        return now.deletions == stored.deletions
+        return now.deletions == visit.stored.deletions
 
     def again(
         self, question: SuggestQuestion, history: History | None, shown: Sequence[Suggestion]

@@ -20,7 +20,7 @@ from nextquery.normalise import join_words
 from nextquery.records import Correction
 from nextquery.records import Suggestion as FoundSuggestion
 from nextquery.service import monitoring, schemas
-from nextquery.service.answering import ClientLeftError, Service
+from nextquery.service.answering import ClientLeftError, Service, Visit
 from nextquery.service.control import EntryMissingError, block_text, unblock_text
 from nextquery.service.engine import (
     CompleteQuestion,
@@ -43,7 +43,7 @@ from nextquery.service.schemas import (
     read_texts,
 )
 from nextquery.service.sessions import SessionsUnavailableError, StoredSession, session_key
-from nextquery.service.trials import Chosen, MadeList, Trials, Visit, sender_of
+from nextquery.service.trials import Chosen, MadeList, Trials, sender_of
 from nextquery.suggesters.base import SuggestOptions
 from nextquery.suggesters.diagnosis import Diagnosis
 
@@ -111,20 +111,19 @@ async def suggest(
     """The queries that may come next."""
     service, trials = service_of(request), trials_of(request)
     read_texts(body)
-    stored = await service.stored(owner, body.session_id)
-    question = await _question(service, owner, body, stored)
+    visit = await service.visit(owner, body)
+    question = _question(service, visit, body)
     history = await service.visitors.history(owner, body)
-    visit = Visit(body.session_id, owner, stored)
     chosen = trials.choose(body.model, visit)
     _check_usefulness(service, chosen, body)
     service.charge(request, [question] * len(chosen.models), body.session_id)
     try:
         [shown] = await trials.lists(request, chosen, [(question, visit)])
     except ClientLeftError:  # not refused: the visitor opened the results of the query
-        await service.remember(owner, body, body.query, stored)
+        await service.remember(visit, body.query)
         await service.visitors.remember(owner, body, body.query, history)
         raise
-    if await service.remember(owner, body, body.query, stored):
+    if await service.remember(visit, body.query):
         trials.record(request, shown, question, visit)
     await service.visitors.remember(owner, body, body.query, history)
     return _list_answer(shown, question, service.again(question, history, shown.suggestions))
@@ -143,13 +142,12 @@ async def suggest_batch(
     for index, item in enumerate(body.requests):
         read_texts(item)
         await asyncio.sleep(0)  # other requests are served between long texts
-        stored = sessions.get(item.session_id) or await service.stored(owner, item.session_id)
-        question = await _question(service, owner, item, stored)
+        visit = await service.visit(owner, item, sessions.get(item.session_id))
+        question = _question(service, visit, item)
         if item.session_id is not None and service.settings.sessions != "none":
             # A later request of the batch continues the session.
-            sessions[item.session_id] = replace(stored, queries=question.session)
+            sessions[item.session_id] = replace(visit.stored, queries=question.session)
         histories.append(await service.visitors.history(owner, item))
-        visit = Visit(item.session_id, owner, stored)
         chosen = trials.choose(item.model, visit)
         _check_usefulness(service, chosen, item)
         groups.setdefault((chosen, question.options), {})[index] = question, visit
@@ -163,7 +161,7 @@ async def suggest_batch(
         for (index, (question, visit)), result in zip(together.items(), lists, strict=True):
             answered[index] = result, question, visit
     for index, item in enumerate(body.requests):  # only when all of them are answered
-        if await service.remember(owner, item, item.query, answered[index][2].stored):
+        if await service.remember(answered[index][2], item.query):
             trials.record(request, *answered[index])
         await service.visitors.remember(owner, item, item.query, histories[index])
     answers = []
@@ -183,7 +181,8 @@ async def score(body: schemas.ScoreRequest, request: Request, owner: Owner) -> s
         raise ProblemError(403, "This service gives no scores: `score` is off.")
     read_texts(body)
     candidates = tuple(await read_many(body.candidates))
-    question = ScoreQuestion(await service.context(owner, body), candidates)
+    visit = await service.visit(owner, body)
+    question = ScoreQuestion(visit.session(), candidates)
     service.charge(request, [question], body.session_id)
     model = service.model(body.model)
     [scored] = await service.ask(request, model, [question])
@@ -206,7 +205,8 @@ async def complete(
     """How a half-typed query may end."""
     service = service_of(request)
     read_texts(body)
-    context, prefix = await service.context(owner, body), read_prefix(body.prefix)
+    visit, prefix = await service.visit(owner, body), read_prefix(body.prefix)
+    context = visit.session()
     question = CompleteQuestion(context, prefix or "", body.n or service.settings.n)
     service.charge(request, [question], body.session_id)
     model = service.model(body.model)
@@ -234,7 +234,8 @@ async def explain(
     """How much each query of a session counts."""
     service = service_of(request)
     read_texts(body)
-    question = ExplainQuestion(await service.context(owner, body))
+    visit = await service.visit(owner, body)
+    question = ExplainQuestion(visit.session())
     service.charge(request, [question], body.session_id)
     model = service.model(body.model)
     if model.engine is None or not model.engine.explains:
@@ -343,11 +344,9 @@ async def models(service: RunningService, owner: Owner) -> schemas.ModelsAnswer:
     )
 
 
-async def _question(
-    service: Service, owner: str, body: schemas.SuggestRequest, stored: StoredSession
-) -> SuggestQuestion:
+def _question(service: Service, visit: Visit, body: schemas.SuggestRequest) -> SuggestQuestion:
     """The question of a request: about the corrected session, unless that is not wanted."""
-    typed = await service.context(owner, body, body.query, stored)
+    typed = visit.session(body.query)
     options, found_nothing = body.options(service.settings), body.results == 0
     rewriter = service.rewriter(body.model) if body.correct else None
     if rewriter is None:

@@ -7,7 +7,7 @@ that accepted suggestions can be attributed to their model.
 import asyncio
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from fastapi import Request
@@ -24,26 +24,10 @@ from nextquery.feedback.events import (
 )
 from nextquery.records import Suggestion
 from nextquery.service import monitoring
-from nextquery.service.answering import ClientLeftError, Service
+from nextquery.service.answering import ClientLeftError, Service, Visit
 from nextquery.service.engine import SuggestQuestion
 from nextquery.service.feedback import FeedbackLostError, origin
 from nextquery.service.schemas import BusyError, ProblemError
-from nextquery.service.sessions import StoredSession
-
-
-@dataclass(frozen=True)
-class Visit:
-    """Who asks: the session's pseudonym, and whose session it is."""
-
-    session_id: str | None
-    owner: str = ""
-    stored: StoredSession = field(default=StoredSession(), compare=False)
-    """The session when the request began."""
-
-    @property
-    def key(self) -> str:
-        """What a trial assigns the visitor by; a new one for every request without a session."""
-        return f"{self.owner}\0{self.session_id or uuid.uuid4()}"
 
 
 @dataclass(frozen=True)
@@ -79,7 +63,7 @@ class Trials:
         if name is None and settings.interleave:
             return Chosen(settings.interleave, "interleave")
         if name is None and settings.split and visit.session_id is not None:
-            return Chosen((split_arm(settings.split, visit.key),), "split")
+            return Chosen((split_arm(settings.split, visit.trial_key),), "split")
         return Chosen((name or self._service.models.default,))
 
     async def lists(
@@ -157,7 +141,7 @@ class Trials:
         trial = self._trial(chosen)
         drafted = []
         for (question, visit), first, second in zip(visits, *lists, strict=True):
-            key = "\0".join((visit.key, *question.session))
+            key = "\0".join((visit.trial_key, *question.session))
             items = team_draft(first.suggestions, second.suggestions, question.options.n, key)
             suggestions = [item.suggestion for item in items]
             teams = tuple((first, second)[item.team].model for item in items)
@@ -224,8 +208,7 @@ class Trials:
         """Ask the model in the shadow, after the visitor has an answer; a busy one is left out."""
         model = self._service.model(name)
         suggestions = await self._service.ask_in_background(model, question)
-        is_kept = await self._service.is_kept(visit.owner, visit.session_id, visit.stored)
-        if suggestions is None or not is_kept:
+        if suggestions is None or not await self._service.is_kept(visit):
             return
         version = model.engine.version if model.engine else ""
         self._append(

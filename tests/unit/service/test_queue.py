@@ -11,7 +11,7 @@ import pytest
 from fastapi import Request
 
 from nextquery.service.answering import ClientLeftError, Service, build_service, finished
-from nextquery.service.engine import SuggestQuestion
+from nextquery.service.engine import Context, SuggestQuestion
 from nextquery.service.queue import Batcher, Job, QueueFullError
 from nextquery.service.schemas import BusyError, InSession, ProblemError
 from nextquery.service.sessions import session_key
@@ -432,21 +432,25 @@ async def test_a_job_refused_after_it_was_accepted_is_503(
 
 async def test_a_session_grows_and_blank_queries_do_not_count(service: Service) -> None:
     asked, later = InSession(context=["a", " "], session_id="s"), InSession(session_id="s")
-    assert await service.context("", asked, "b") == ("a", "b")
-    assert await service.context("", later) == (), "nothing is stored before the answer"
+
+    async def session(query: str = "", owner: str = "") -> Context:
+        return (await service.visit(owner, later)).session(query)
+
+    assert (await service.visit("", asked)).session("b") == ("a", "b")
+    assert await session() == (), "nothing is stored before the answer"
     for query in ("b", " "):
-        assert await service.remember("", asked, query, await service.stored("", "s"))
-    assert await service.context("", later, " ") == ("a", "b")
-    assert await service.context("", later, "c") == ("a", "b", "c")
-    assert await service.context("other", later, "c") == ("c",)
+        assert await service.remember(await service.visit("", asked), query)
+    assert await session(" ") == ("a", "b")
+    assert await session("c") == ("a", "b", "c")
+    assert await session("c", owner="other") == ("c",)
 
 
 async def test_a_request_that_a_deletion_overtook_stores_nothing(service: Service) -> None:
     asked = InSession(context=["a"], session_id="s")
     for query in ("b", ""):
-        stored = await service.stored("", "s")
+        visit = await service.visit("", asked)
         await service.sessions.delete(session_key("", "s"))
-        assert not await service.remember("", asked, query, stored)
-        assert not await service.is_kept("", "s", stored)
-    assert await service.context("", InSession(session_id="s")) == ()
-    assert await service.remember("", InSession(), "b", await service.stored("", None))
+        assert not await service.remember(visit, query)
+        assert not await service.is_kept(visit)
+    assert (await service.visit("", InSession(session_id="s"))).session() == ()
+    assert await service.remember(await service.visit("", InSession()), "b")
