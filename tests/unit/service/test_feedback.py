@@ -35,12 +35,16 @@ WHO = {"query_id": "list-1", "client_id": "browser-1", "query": "red shoes"}
 DISMISSED = Dismissed(action="dismissed", **WHO)
 
 
+@pytest.fixture
+def log(tmp_path: Path) -> FeedbackLog:
+    return FeedbackLog(tmp_path)
+
+
 def read(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_shown_is_a_query_and_an_event(tmp_path: Path) -> None:
-    log = FeedbackLog(tmp_path)
+def test_shown_is_a_query_and_an_event(log: FeedbackLog, tmp_path: Path) -> None:
     log.write(Shown(action="shown", suggestions=["red boots"], **WHO), NOON)
     assert read(tmp_path / "queries-2026-05-01.ndjson") == [
         {
@@ -56,8 +60,7 @@ def test_shown_is_a_query_and_an_event(tmp_path: Path) -> None:
     assert event["action_name"] == "suggestions_shown"
 
 
-def test_clicked_and_dismissed_are_events(tmp_path: Path) -> None:
-    log = FeedbackLog(tmp_path)
+def test_clicked_and_dismissed_are_events(log: FeedbackLog, tmp_path: Path) -> None:
     log.write(Clicked(action="clicked", suggestion="red boots", position=2, **WHO), NOON)
     log.write(DISMISSED, NOON)
     clicked, dismissed = read(tmp_path / "events-2026-05-01.ndjson")
@@ -70,8 +73,8 @@ def test_clicked_and_dismissed_are_events(tmp_path: Path) -> None:
     assert not (tmp_path / "queries-2026-05-01.ndjson").exists()
 
 
-def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
-    FeedbackLog(tmp_path).write(DISMISSED, NOON)
+def test_only_the_owner_can_read_the_files(log: FeedbackLog, tmp_path: Path) -> None:
+    log.write(DISMISSED, NOON)
     mode = (tmp_path / "events-2026-05-01.ndjson").stat().st_mode
     assert stat.S_IMODE(mode) == 0o600
 
@@ -100,9 +103,8 @@ def full_disk() -> Iterator[Callable[[int], None]]:
 
 @pytest.mark.parametrize("left", [0, 1, 20, 100])
 def test_a_full_disk_leaves_no_half_line(
-    tmp_path: Path, full_disk: Callable[[int], None], left: int
+    log: FeedbackLog, tmp_path: Path, full_disk: Callable[[int], None], left: int
 ) -> None:
-    log = FeedbackLog(tmp_path)
     path = tmp_path / "events-2026-05-01.ndjson"
     log.write(DISMISSED, NOON)
     first = path.read_bytes()
@@ -116,11 +118,11 @@ def test_a_full_disk_leaves_no_half_line(
     assert path.read_bytes() == first * 2
 
 
-def test_half_a_line_does_not_swallow_the_next(tmp_path: Path) -> None:
+def test_half_a_line_does_not_swallow_the_next(log: FeedbackLog, tmp_path: Path) -> None:
     """Of a process that was killed while it wrote."""
     path = tmp_path / "events-2026-05-01.ndjson"
     path.write_bytes(b'{"application": "nextqu')
-    FeedbackLog(tmp_path).write(DISMISSED, NOON)
+    log.write(DISMISSED, NOON)
     half, whole = path.read_bytes().splitlines()
     assert half == b'{"application": "nextqu'
     assert json.loads(whole)["client_id"] == "browser-1"
@@ -144,8 +146,7 @@ def _event(visitor: str, number: int = 0, owner: str = "", query: str = "q") -> 
     return DismissedList(f"list-{number}", visitor, NOON, query, owner=owner)
 
 
-def test_a_visitor_s_lines_go_and_nobody_else_s(tmp_path: Path) -> None:
-    log = FeedbackLog(tmp_path)
+def test_a_visitor_s_lines_go_and_nobody_else_s(log: FeedbackLog, tmp_path: Path) -> None:
     for visitor in ("ann", "bob", "ann", "ann-2"):
         log.append(_event(visitor))
     log.append(_event("bob", query="ann"))
@@ -157,16 +158,15 @@ def test_a_visitor_s_lines_go_and_nobody_else_s(tmp_path: Path) -> None:
     assert erase_visitors(tmp_path / "none", [ANN]) == 0
 
 
-def test_an_erased_line_is_json_that_says_nothing(tmp_path: Path) -> None:
-    FeedbackLog(tmp_path).append(_event("ann", query="a secret"))
-    asyncio.run(FeedbackLog(tmp_path).forget(ANN))
+def test_an_erased_line_is_json_that_says_nothing(log: FeedbackLog, tmp_path: Path) -> None:
+    log.append(_event("ann", query="a secret"))
+    asyncio.run(log.forget(ANN))
     [path] = tmp_path.iterdir()
     assert json.loads(path.read_text()) == {}
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_key_erases_its_own_visitors_only(tmp_path: Path) -> None:
-    log = FeedbackLog(tmp_path)
+def test_a_key_erases_its_own_visitors_only(log: FeedbackLog, tmp_path: Path) -> None:
     for owner in ("shop", "news", ""):
         log.append(_event("ann", owner=owner))
     erase_visitors(tmp_path, [Visitor("ann", "shop")])
@@ -177,48 +177,49 @@ def test_a_key_erases_its_own_visitors_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
 def test_lines_longer_than_what_is_read_at_once_are_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+    log: FeedbackLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     monkeypatch.setattr(feedback, "CHUNK", size)
-    log = FeedbackLog(tmp_path)
     for number in range(12):
         log.append(_event("ann" if number % 3 else "bob", number, query="x" * number * 20))
     assert erase_visitors(tmp_path, [ANN]) == 8
     assert [item.query_id for item in recorded(tmp_path)] == [f"list-{n}" for n in (0, 3, 6, 9)]
 
 
-def test_torn_lines_that_name_the_visitor_go(tmp_path: Path) -> None:
+def test_torn_lines_that_name_the_visitor_go(log: FeedbackLog, tmp_path: Path) -> None:
     """Half a line that swallowed another visitor's, one in the middle, one at the very end."""
     path = tmp_path / file_name("events", NOON)
     half = b'{"application": "nextquery", "client_id": "ann", "user_query": "secr'
     whole = json.dumps({"application": "shop", "client_id": "bob"}).encode()
     path.write_bytes(half + whole + b"\n" + half + b"\n" + whole + b"\n" + half)
-    asyncio.run(FeedbackLog(tmp_path).forget(ANN))
+    asyncio.run(log.forget(ANN))
     assert b"ann" not in path.read_bytes()
     assert path.read_bytes().count(whole) == 1
-    FeedbackLog(tmp_path).append(_event("carl"))
+    log.append(_event("carl"))
     assert [item.client_id for item in recorded(tmp_path)] == ["carl"]
 
 
-def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_without_end_is_refused(
+    log: FeedbackLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(feedback, "LONGEST_LINE", 1000)
     (tmp_path / file_name("events", NOON)).write_bytes(b"x" * (CHUNK + 2000))
     with pytest.raises(FeedbackLostError, match=r"events-2026-05-01\.ndjson: has a line"):
-        asyncio.run(FeedbackLog(tmp_path).forget(ANN))
+        asyncio.run(log.forget(ANN))
 
 
-def test_files_that_cannot_be_changed_are_an_error(tmp_path: Path) -> None:
+def test_files_that_cannot_be_changed_are_an_error(log: FeedbackLog, tmp_path: Path) -> None:
     path = tmp_path / file_name("events", NOON)
-    FeedbackLog(tmp_path).append(_event("ann"))
+    log.append(_event("ann"))
     with path.open("rb") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         with pytest.raises(FeedbackLostError, match="locked"):
-            asyncio.run(FeedbackLog(tmp_path).forget(ANN))
+            asyncio.run(log.forget(ANN))
         begin = time.monotonic()
         with pytest.raises(FeedbackLostError, match="locked"):
-            FeedbackLog(tmp_path).append(_event("bob"))
+            log.append(_event("bob"))
         assert time.monotonic() - begin < 10, "the service does not wait for others"
-    asyncio.run(FeedbackLog(tmp_path).forget(ANN))
+    asyncio.run(log.forget(ANN))
     assert b"ann" not in path.read_bytes()
 
 
@@ -228,8 +229,7 @@ def test_pipes_and_folders_of_that_name_are_left_alone(tmp_path: Path) -> None:
     assert erase_visitors(tmp_path, [ANN]) == 0
 
 
-def test_nothing_that_is_written_meanwhile_is_lost(tmp_path: Path) -> None:
-    log = FeedbackLog(tmp_path)
+def test_nothing_that_is_written_meanwhile_is_lost(log: FeedbackLog, tmp_path: Path) -> None:
 
     def write() -> None:
         for number in range(200):
@@ -248,7 +248,7 @@ def test_nothing_that_is_written_meanwhile_is_lost(tmp_path: Path) -> None:
 
 
 def test_requests_during_a_pass_share_the_next_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    log: FeedbackLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passes: list[set[str]] = []
 
@@ -257,7 +257,6 @@ def test_requests_during_a_pass_share_the_next_one(
         return erase_visitors(folder, visitors)
 
     monkeypatch.setattr(feedback, "erase_visitors", erase)
-    log = FeedbackLog(tmp_path)
     names = [f"visitor-{number}" for number in range(20)]
     for name in names:
         log.append(_event(name))
@@ -283,13 +282,13 @@ def test_files_of_old_days_go(tmp_path: Path) -> None:
 @pytest.mark.parametrize("days", [1, 30])
 @pytest.mark.parametrize("ahead", [40, 3650])
 def test_a_clock_that_is_wrong_by_years_deletes_nothing(
-    tmp_path: Path, days: int, ahead: int
+    log: FeedbackLog, tmp_path: Path, days: int, ahead: int
 ) -> None:
     names = {file_name("events", NOON - timedelta(days=back)) for back in range(days)}
     for name in names:
         (tmp_path / name).write_text("")
     wrong = NOON + timedelta(days=ahead)
-    FeedbackLog(tmp_path).append(DismissedList("l", "v", wrong, "q"))
+    log.append(DismissedList("l", "v", wrong, "q"))
     for _ in range(2):
         with pytest.raises(ClockDoubtedError, match="if the clock is right"):
             expire(tmp_path, days, wrong.date())
