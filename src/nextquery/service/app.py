@@ -83,7 +83,8 @@ class Gateway:
             # The routes' own layer has mostly answered already, and raises the error again.
             monitoring.log_failure("request failed", error, request_id=scope["request_id"])
             if not recorded_send.started:
-                await _refuse(scope, receive, recorded_send, 500, schemas.FAILED)
+                problem = ProblemError(500, schemas.FAILED)
+                await _refuse(scope, receive, recorded_send, problem)
         finally:
             self._metrics.in_flight.dec()
             self._record(scope, recorded_send.status)
@@ -93,12 +94,11 @@ class Gateway:
             async with asyncio.timeout(BODY_SECONDS):
                 body = await _read_body(scope, receive)
         except TimeoutError:
-            detail = f"Send it within {BODY_SECONDS:.0f} seconds."
-            await _refuse(scope, receive, recorded_send, 408, detail, _CLOSE)
+            late = ProblemError(408, f"Send it within {BODY_SECONDS:.0f} seconds.", _CLOSE)
+            await _refuse(scope, receive, recorded_send, late)
             return
-        except _TooLargeError:
-            detail = f"At most {MAX_BODY_BYTES} bytes are read."
-            await _refuse(scope, receive, recorded_send, 413, detail, _CLOSE)
+        except ProblemError as refusal:
+            await _refuse(scope, receive, recorded_send, refusal)
             return
         if body is not None:
             message = {"type": "http.request", "body": body, "more_body": False}
@@ -149,15 +149,12 @@ class _RecordingSend:
         await self._send(message)
 
 
-class _TooLargeError(Exception):
-    pass
-
-
 async def _read_body(scope: Scope, receive: Receive) -> bytes | None:
     """The whole body; None if the client left while sending it."""
+    too_large = ProblemError(413, f"At most {MAX_BODY_BYTES} bytes are read.", _CLOSE)
     length = dict(scope["headers"]).get(b"content-length", b"0")
     if length.isdigit() and int(length) > MAX_BODY_BYTES:
-        raise _TooLargeError
+        raise too_large
     # Not a list of parts: a part of a few bytes takes fifty.
     body, more = bytearray(), True
     while more:
@@ -166,7 +163,7 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes | None:
             return None
         body += message.get("body", b"")
         if len(body) > MAX_BODY_BYTES:
-            raise _TooLargeError
+            raise too_large
         more = message.get("more_body", False)
     return bytes(body)
 
@@ -185,15 +182,8 @@ def _replay(message: Message, receive: Receive) -> Receive:
     return receive_first
 
 
-async def _refuse(
-    scope: Scope,
-    receive: Receive,
-    send: Send,
-    status: int,
-    detail: str,
-    headers: dict[str, Any] | None = None,
-) -> None:
-    response = schemas.problem_response(status, detail, scope["request_id"], headers or {})
+async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: ProblemError) -> None:
+    response = schemas.problem_response(refusal, scope["request_id"])
     await response(scope, receive, send)
 
 
@@ -221,7 +211,7 @@ class AuthMiddleware:
                 scope["admin_since"] = time.perf_counter()
             await self._app(scope, receive, send)
         except ProblemError as refusal:
-            await _refuse(scope, receive, send, refusal.status, refusal.detail, refusal.headers)
+            await _refuse(scope, receive, send, refusal)
         except ClientLeftError:
             self._service.metrics.cancelled.inc()
             await Response(status_code=CLIENT_LEFT)(scope, receive, send)

@@ -81,13 +81,15 @@ def rate_exceeded(wait: float) -> ProblemError:
     return ProblemError(429, "Rate limit exceeded.", headers)
 
 
-def problem_response(
-    status: int, detail: str, request_id: str, headers: Mapping[str, str]
-) -> JSONResponse:
+def problem_response(problem: ProblemError, request_id: str) -> JSONResponse:
     """A problem as an HTTP response."""
-    title = TITLES.get(status, "The request failed")
-    body = {"title": title, "status": status, "detail": detail, "request_id": request_id}
-    return JSONResponse(body, status, headers=dict(headers), media_type=MEDIA_TYPE)
+    body = {
+        "title": TITLES.get(problem.status, "The request failed"),
+        "status": problem.status,
+        "detail": problem.detail,
+        "request_id": request_id,
+    }
+    return JSONResponse(body, problem.status, headers=problem.headers, media_type=MEDIA_TYPE)
 
 
 def install(app: FastAPI) -> None:
@@ -97,19 +99,18 @@ def install(app: FastAPI) -> None:
 
 
 async def _on_error(request: Request, error: Exception) -> JSONResponse:
-    status, detail = 500, FAILED
-    headers: Mapping[str, str] = {}
+    problem = ProblemError(500, FAILED)
     if isinstance(error, ProblemError):
-        status, detail, headers = error.status, error.detail, error.headers
+        problem = error
     elif isinstance(error, RequestValidationError):
         first = error.errors()[0]
         # Names of fields only: a position inside the body, never the value found there.
         field = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
-        status, detail = 422, f"{field}: {first['msg']}"
+        problem = ProblemError(422, f"{field}: {first['msg']}")
     elif isinstance(error, HTTPException):
-        status, headers = error.status_code, error.headers or {}
-        detail = TITLES.get(status, str(error.detail))
-    return problem_response(status, detail, str(request.scope.get("request_id", "")), headers)
+        detail = TITLES.get(error.status_code, str(error.detail))
+        problem = ProblemError(error.status_code, detail, error.headers)
+    return problem_response(problem, str(request.scope.get("request_id", "")))
 
 
 Query = Annotated[str, Field(max_length=MAX_QUERY_CHARACTERS)]
