@@ -50,12 +50,24 @@ class Graph:
         self._inputs: list[onnx.ValueInfoProto] = []
         self._outputs: list[onnx.ValueInfoProto] = []
 
-    def add(self, operator: str, *inputs: Name, outputs: int = 1, **attributes: Any) -> Any:
-        """One operator; the name of its output, or a tuple of names if there are several."""
+    def add(self, operator: str, *inputs: Name, **attributes: Any) -> Name:
+        """One operator; the name of its output."""
+        [name] = self.add_several(1, operator, *inputs, **attributes)
+        return name
+
+    def add_several(
+        self, outputs: int, operator: str, *inputs: Name, **attributes: Any
+    ) -> tuple[Name, ...]:
+        """One operator with several outputs; their names."""
         number = len(self._nodes)
         names = tuple(f"{operator.lower()}_{number}_{index}" for index in range(outputs))
         self._nodes.append(helper.make_node(operator, inputs, names, **attributes))
-        return names[0] if outputs == 1 else names
+        return names
+
+    def split(self, value: Name, sizes: Sequence[int], axis: int) -> tuple[Name, ...]:
+        """The parts of a value, of these sizes along an axis."""
+        parts = self.array(f"sizes_{'_'.join(map(str, sizes))}", np.array(sizes))
+        return self.add_several(len(sizes), "Split", value, parts, axis=axis)
 
     def array(self, name: Name, values: NDArray[Any]) -> Name:
         """An array of the graph, once, however often it is asked for."""
@@ -78,7 +90,13 @@ class Graph:
 
     def product(self, value: Name, weight: Name, *bias: Name) -> Name:
         """`x W^T`, plus a bias."""
-        return str(self.add("Gemm", value, weight, *bias, transB=1))
+        return self.add("Gemm", value, weight, *bias, transB=1)
+
+    def linear(self, value: Name, name: Name) -> Name:
+        """A linear layer of the model by its name, with its bias if it has one."""
+        bias = f"{name}.bias"
+        biases = [self.weight(bias)] if bias in self.weights else []
+        return self.product(value, self.weight(f"{name}.weight"), *biases)
 
     def model(self, name: str) -> onnx.ModelProto:
         """The whole graph, checked."""
@@ -112,7 +130,7 @@ class _HREDGraph(Graph):
         """A matrix over one-hot words (Eq. 3 and 10)."""
         matrix = self.weight(f"{name}.matrix.weight")
         if not self.network.config.factored:
-            return str(self.add("Gather", matrix, words))
+            return self.add("Gather", matrix, words)
         return self.product(self.add("Gather", self.weight("word_vectors.weight"), words), matrix)
 
     def recurrence(self, name: Name, projected: Name, state: Name, size: int) -> Name:
@@ -122,17 +140,15 @@ class _HREDGraph(Graph):
         """
         if f"{name}.bias" in self.weights:
             projected = self.add("Add", projected, self.weight(f"{name}.bias"))
-        parts = self.array(f"{name}.parts", np.array([2 * size, size]))
-        gates_input, candidate_input = self.add("Split", projected, parts, outputs=2, axis=1)
+        gates_input, candidate_input = self.split(projected, [2 * size, size], axis=1)
         raw = self.add("Add", self.product(state, self.weight(f"{name}.gates")), gates_input)
-        halves = self.array(f"{name}.halves", np.array([size, size]))
-        reset, update = self.add("Split", self.add("Sigmoid", raw), halves, outputs=2, axis=1)
+        reset, update = self.split(self.add("Sigmoid", raw), [size, size], axis=1)
         reset_product = self.product(
             self.add("Mul", reset, state), self.weight(f"{name}.candidate")
         )
         candidate = self.add("Tanh", self.add("Add", reset_product, candidate_input))
         change = self.add("Mul", update, self.add("Sub", candidate, state))
-        return str(self.add("Add", state, change))
+        return self.add("Add", state, change)
 
 
 def query_encoder(network: HREDNetwork) -> onnx.ModelProto:
@@ -152,14 +168,14 @@ def query_encoder(network: HREDNetwork) -> onnx.ModelProto:
     kernels = np.concatenate(
         [network.weights[f"encoder.{name}"] for name in ("gates", "candidate")]
     )
-    states, last = graph.add(
+    states, last = graph.add_several(
+        2,
         "GRU",
         rows,
         graph.array("encoder.input", _gru(matrix)[None]),
         graph.array("encoder.own", _gru(kernels)[None]),
         graph.array("encoder.bias", _gru_bias(network.encoder, size)),
         graph.add("Cast", lengths, to=TensorProto.INT32),
-        outputs=2,
         hidden_size=size,
     )
     first = graph.array("first", np.array([0]))
@@ -187,7 +203,7 @@ def session_encoder(network: HREDNetwork) -> onnx.ModelProto:
     graph, config = _HREDGraph(network), network.config
     state = graph.input("session_state", ["sessions", config.session_size])
     vector = graph.input("query_vector", ["sessions", config.query_size])
-    projected = graph.product(vector, graph.weight("session_input.weight"))
+    projected = graph.linear(vector, "session_input")
     after = graph.recurrence("session_encoder", projected, state, config.session_size)
     graph.output("next_session_state", after, ["sessions", config.session_size])
     return graph.model("session_encoder")
@@ -212,11 +228,9 @@ def decoder(network: HREDNetwork) -> onnx.ModelProto:
     )
     nothing = graph.array("nothing", np.zeros(1, dtype=np.float32))
     previous = graph.add("Where", begins, nothing, graph.project("output_word", word))
-    weights = (graph.weight("output_state.weight"), graph.weight("output_state.bias"))
-    omega = graph.add("Add", graph.product(state, *weights), previous)
+    omega = graph.add("Add", graph.linear(state, "output_state"), previous)
     if "output_session.weight" in network.weights:
-        seen = graph.product(session, graph.weight("output_session.weight"))
-        omega = graph.add("Add", omega, seen)
+        omega = graph.add("Add", omega, graph.linear(session, "output_session"))
     graph.output("next_decoder_state", state, ["prefixes", config.query_size])
     table = "word_vectors.weight" if config.tied else "output_vectors.weight"
     bias = network.weights.get("output_bias", np.zeros(len(network.vocabulary)))
@@ -227,13 +241,12 @@ def decoder(network: HREDNetwork) -> onnx.ModelProto:
 
 def _first_state(graph: _HREDGraph, session: Name) -> Name:
     """Eq. 7: `d_0`, after a step on a zero input with `zero_step`."""
-    weights = (graph.weight("decoder_start.weight"), graph.weight("decoder_start.bias"))
-    start = str(graph.add("Tanh", graph.product(session, *weights)))
+    start = graph.add("Tanh", graph.linear(session, "decoder_start"))
     if not graph.network.config.zero_step:
         return start
     size = graph.network.config.query_size
     if "decoder_session.weight" in graph.network.weights:
-        projected = graph.product(session, graph.weight("decoder_session.weight"))
+        projected = graph.linear(session, "decoder_session")
     else:
         projected = graph.array("zero_input", np.zeros((1, 3 * size), dtype=np.float32))
     return graph.recurrence("decoder", projected, start, size)
@@ -243,8 +256,7 @@ def _next_state(graph: _HREDGraph, session: Name, before: Name, word: Name) -> N
     """Eq. 8: `d_n`."""
     projected = graph.project("decoder_input", word)
     if "decoder_session.weight" in graph.network.weights:
-        seen = graph.product(session, graph.weight("decoder_session.weight"))
-        projected = graph.add("Add", projected, seen)
+        projected = graph.add("Add", projected, graph.linear(session, "decoder_session"))
     return graph.recurrence("decoder", projected, before, graph.network.config.query_size)
 
 
@@ -283,8 +295,7 @@ def copying(graph: Graph, size: int, state: Name, previous: Name) -> tuple[Name,
     sources = graph.input("source_states", ["sources", size])
     ages = graph.input("source_ages", ["sources"], TensorProto.INT64)
     inputs = graph.add("Concat", state, previous, axis=1)
-    query = graph.product(inputs, graph.weight("copying.query.weight"))
-    keys = graph.product(sources, graph.weight("copying.key.weight"))
+    query, keys = graph.linear(inputs, "copying.query"), graph.linear(sources, "copying.key")
     scale = graph.array("scale", np.array([size**-0.5], dtype=np.float32))
     near = graph.add("Mul", graph.product(query, keys), scale)
     # A source of age 0 is none: an empty session has one of these, so that no tensor is empty.
@@ -299,13 +310,11 @@ def copying(graph: Graph, size: int, state: Name, previous: Name) -> tuple[Name,
     attention = graph.add("Where", absent, nothing, graph.add("Exp", log_attention))
     seen = graph.add("MatMul", attention, sources)
     parts = graph.add("Concat", inputs, seen, axis=1)
-    gate = graph.product(
-        parts, graph.weight("copying.gate.weight"), graph.weight("copying.gate.bias")
-    )
+    gate = graph.linear(parts, "copying.gate")
     copied, generated = (_log_sigmoid(graph, value) for value in (gate, graph.add("Neg", gate)))
     empty = graph.add("Equal", graph.add("ReduceMax", ages, keepdims=0), zero)
     return (
-        graph.product(seen, graph.weight("copying.output.weight")),
+        graph.linear(seen, "copying.output"),
         graph.add("Where", absent, never, graph.add("Add", log_attention, copied)),
         graph.add("Where", empty, nothing, generated),
     )
@@ -313,7 +322,7 @@ def copying(graph: Graph, size: int, state: Name, previous: Name) -> tuple[Name,
 
 def _log_sigmoid(graph: Graph, value: Name) -> Name:
     """`-softplus(-x)`."""
-    return str(graph.add("Neg", graph.add("Softplus", graph.add("Neg", value))))
+    return graph.add("Neg", graph.add("Softplus", graph.add("Neg", value)))
 
 
 GRAPHS = {
@@ -339,7 +348,7 @@ def transformer(model: TransformerModel) -> onnx.ModelProto:
     states = graph.norm(states, "norm.scale")
     grown = graph.add("Concat", cache, graph.add("Concat", *added, axis=2), axis=1)
     state, previous = graph.last(states), graph.last(vectors)
-    omega = graph.product(state, graph.weight("output.weight"), graph.weight("output.bias"))
+    omega = graph.linear(state, "output")
     graph.output("word_states", states, ["prefixes", "symbols", config.model_size])
     graph.output("next_cache", grown, ["prefixes", "symbols read", *cached[2:]])
     bias = np.zeros(len(model.vocabulary))
@@ -360,17 +369,17 @@ class _TransformerGraph(Graph):
     def times(self, states: Name, weight: Name) -> Name:
         """`x W^T` for states of three dimensions."""
         turned = self.array(f"{weight}.turned", self.weights[weight].T.copy())
-        return str(self.add("MatMul", states, turned))
+        return self.add("MatMul", states, turned)
 
     def norm(self, states: Name, scale: Name) -> Name:
         """`x / sqrt(mean(x^2) + epsilon) * scale`."""
         squares = self.add("ReduceMean", self.add("Mul", states, states), axes=[-1])
         root = self.add("Sqrt", self.add("Add", squares, self._number(float(NORM_EPSILON))))
-        return str(self.add("Mul", self.add("Div", states, root), self.weight(scale)))
+        return self.add("Mul", self.add("Div", states, root), self.weight(scale))
 
     def last(self, states: Name) -> Name:
         """The row of the last symbol (prefixes, d)."""
-        return str(self.add("Gather", states, self.array("last", np.array(-1)), axis=1))
+        return self.add("Gather", states, self.array("last", np.array(-1)), axis=1)
 
     def angles(self, words: Name, cache: Name) -> None:
         """Cosines and sines (symbols, 1, head_size / 2), and who sees whom (symbols, all)."""
@@ -397,8 +406,7 @@ class _TransformerGraph(Graph):
         name = f"blocks.{layer}."
         normed = self.norm(states, f"{name}attention_norm.scale")
         projected = self.times(normed, f"{name}attention_input.weight")
-        parts = self.array("thirds", np.array([self._config.model_size] * 3))
-        query, key, value = self.add("Split", projected, parts, outputs=3, axis=2)
+        query, key, value = self.split(projected, [self._config.model_size] * 3, axis=2)
         key = self._joined(self._rotated(self._by_head(key)))
         pair = self.array("axis_2", np.array([2]))
         new = self.add(
@@ -419,26 +427,25 @@ class _TransformerGraph(Graph):
         mixed = self.add("MatMul", shares, self.add("Transpose", values, perm=[0, 2, 1, 3]))
         joined = self._joined(self.add("Transpose", mixed, perm=[0, 2, 1, 3]))
         states = self.add("Add", states, self.times(joined, f"{name}attention_output.weight"))
-        return self._feed(name, states), str(self.add("Unsqueeze", new, pair))
+        return self._feed(name, states), self.add("Unsqueeze", new, pair)
 
     def _feed(self, name: Name, states: Name) -> Name:
         """`x + W_2 gelu(W_1 N(x) + b_1) + b_2`, with the tanh form of GELU."""
         normed = self.norm(states, f"{name}feed_norm.scale")
         hidden = self.times(normed, f"{name}feed_input.weight")
-        hidden = str(self.add("Add", hidden, self.weight(f"{name}feed_input.bias")))
+        hidden = self.add("Add", hidden, self.weight(f"{name}feed_input.bias"))
         cube = self.add("Mul", self.add("Mul", hidden, hidden), hidden)
         inner = self.add("Add", hidden, self.add("Mul", cube, self._number(0.044715)))
         tangent = self.add("Tanh", self.add("Mul", inner, self._number(math.sqrt(2 / math.pi))))
         opened = self.add("Add", tangent, self._number(1.0))
         gelu = self.add("Mul", self.add("Mul", hidden, opened), self._number(0.5))
         output = self.times(gelu, f"{name}feed_output.weight")
-        output = str(self.add("Add", output, self.weight(f"{name}feed_output.bias")))
-        return str(self.add("Add", states, output))
+        output = self.add("Add", output, self.weight(f"{name}feed_output.bias"))
+        return self.add("Add", states, output)
 
     def _rotated(self, vectors: Name) -> Name:
         """Queries or keys (prefixes, symbols, heads, head_size) rotated by their positions."""
-        halves = self.array("halves", np.array([self._head_size // 2] * 2))
-        left, right = self.add("Split", vectors, halves, outputs=2, axis=3)
+        left, right = self.split(vectors, [self._head_size // 2] * 2, axis=3)
         products = {
             (half, angle): self.add("Mul", half, angle)
             for half in (left, right)
@@ -446,19 +453,19 @@ class _TransformerGraph(Graph):
         }
         first = self.add("Sub", products[left, self._cosines], products[right, self._sines])
         second = self.add("Add", products[left, self._sines], products[right, self._cosines])
-        return str(self.add("Concat", first, second, axis=3))
+        return self.add("Concat", first, second, axis=3)
 
     def _by_head(self, vectors: Name) -> Name:
         """(prefixes, symbols, d) as (prefixes, symbols, heads, head_size)."""
         shape = np.array([0, 0, self._config.heads, self._head_size])
-        return str(self.add("Reshape", vectors, self.array("by_head", shape)))
+        return self.add("Reshape", vectors, self.array("by_head", shape))
 
     def _joined(self, vectors: Name) -> Name:
         shape = self.array("joined", np.array([0, 0, self._config.model_size]))
-        return str(self.add("Reshape", vectors, shape))
+        return self.add("Reshape", vectors, shape)
 
     def _column(self, values: Name) -> Name:
-        return str(self.add("Unsqueeze", values, self.array("axis_1", np.array([1]))))
+        return self.add("Unsqueeze", values, self.array("axis_1", np.array([1])))
 
     def _number(self, value: float) -> Name:
         return self.array(f"number_{value!r}", np.array(value, dtype=np.float32))
