@@ -280,7 +280,7 @@ class Service:
                 raise
             self.metrics.fallbacks.labels(refusal.reason).inc()
             results = await self._in_turns(request, fallback, questions)
-            return Answered(results, fallback.engine.kind, fallback=True)
+            return Answered(results, fallback.engine.facts.kind, fallback=True)
         return Answered(results, model.name)
 
     async def ask_in_background(

@@ -157,23 +157,30 @@ class Served(Suggester, Completer, Guarded, Protocol):
     """A suggester as `load` gives it: every kind completes and has a guard."""
 
 
-class Engine(ABC):
-    """A model folder, opened, checked and warmed up."""
+@dataclass(frozen=True)
+class Facts:
+    """What was opened, and what it can do."""
 
     kind: str
     version: str
+    explains: bool
+    """Whether it can say how much each query of a session counts."""
+    judges_usefulness: bool
+    """Whether it has learnt how likely a query is useful."""
+    specificity: float
+    """How much globally popular queries are held back, unless a question says otherwise."""
+    min_users: int
+    """K of the guard: what fewer users typed is not shown."""
+
+
+class Engine(ABC):
+    """A model folder, opened, checked and warmed up."""
+
+    facts: Facts
     blocklist = BlocklistState()
     """The current blocklist."""
     immediate = False
     """Whether it answers an ordinary question in less time than it takes to hand it over."""
-    explains = False
-    """Whether it can say how much each query of a session counts."""
-    judges_usefulness = False
-    """Whether it has learnt how likely a query is useful."""
-    specificity = 0.0
-    """How much globally popular queries are held back, unless a question says otherwise."""
-    min_users = 1
-    """K of the guard: what fewer users typed is not shown."""
     restarts = 0
     """How often a model that ended was started again."""
     rewriter: QueryRewriter | None = None
@@ -224,18 +231,21 @@ class LocalEngine(Engine):
 
     def __init__(self, suggester: Served, version: str, blocklist: Path | None = None) -> None:
         self.suggester = suggester
-        self.kind = suggester.kind
-        self.version = version
-        self.explains = isinstance(suggester, Explainer)
-        if isinstance(suggester, UsefulnessJudge):
-            self.judges_usefulness = suggester.judges_usefulness
-        self.min_users = suggester.guard.tables.min_users
-        self._maker = ListMaker(suggester)
-        self.immediate = not isinstance(suggester, Stateful)
+        specificity = suggester.specificity if isinstance(suggester, Adjustable) else 0.0
         if isinstance(suggester, Stateful):
-            self.specificity = suggester.config.specificity
-        elif isinstance(suggester, Adjustable):
-            self.specificity = suggester.specificity
+            specificity = suggester.config.specificity
+        self.facts = Facts(
+            kind=suggester.kind,
+            version=version,
+            explains=isinstance(suggester, Explainer),
+            judges_usefulness=(
+                isinstance(suggester, UsefulnessJudge) and suggester.judges_usefulness
+            ),
+            specificity=specificity,
+            min_users=suggester.guard.tables.min_users,
+        )
+        self.immediate = not isinstance(suggester, Stateful)
+        self._maker = ListMaker(suggester)
         self._watch = BlocklistWatch(suggester.guard, blocklist) if blocklist else None
         if self._watch is not None:
             self._watch.start()
@@ -262,7 +272,7 @@ class LocalEngine(Engine):
                 return why(self.suggester, query, context)
             case ExplainQuestion(context) if isinstance(self.suggester, Explainer):
                 return self.suggester.explain(context)
-        raise TypeError(f"{self.kind} cannot answer a {type(question).__name__}")
+        raise TypeError(f"{self.facts.kind} cannot answer a {type(question).__name__}")
 
     def open_rewriter(self, synonyms: Synonyms | None) -> None:
         """Correct texts by the tables of the model's guard."""

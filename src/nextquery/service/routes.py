@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -238,7 +238,7 @@ async def explain(
     question = ExplainQuestion(visit.session())
     service.charge(request, [question], body.session_id)
     model = service.model(body.model)
-    if model.engine is None or not model.engine.explains:
+    if model.engine is None or not model.engine.facts.explains:
         raise ProblemError(501, "Only a neural model has gates that say how much a query counts.")
     [explained] = await service.ask(request, model, [question])
     weights = [
@@ -322,21 +322,11 @@ async def trends(
 @router.get("/models")
 async def models(service: RunningService, owner: Owner) -> schemas.ModelsAnswer:
     """The served models and what they can do."""
+    chosen = service.settings.specificity
+    change = {} if chosen is None else {"specificity": chosen}
     return schemas.ModelsAnswer(
         models=[
-            schemas.ModelFacts(
-                name=model.name,
-                kind=model.engine.kind,
-                explains=model.engine.explains,
-                judges_usefulness=model.engine.judges_usefulness,
-                version=model.engine.version,
-                specificity=(
-                    model.engine.specificity
-                    if service.settings.specificity is None
-                    else service.settings.specificity
-                ),
-                min_users=model.engine.min_users,
-            )
+            schemas.ModelFacts(name=model.name, **asdict(model.engine.facts) | change)
             for model in service.models.served.values()
             if model.engine is not None
         ],
@@ -359,7 +349,7 @@ def _question(service: Service, visit: Visit, body: schemas.SuggestRequest) -> S
 def _check_usefulness(service: Service, chosen: Chosen, body: schemas.SuggestRequest) -> None:
     """Refuse to rank by usefulness with a model that has not learnt it."""
     engines = [service.model(name).engine for name in chosen.models] if body.usefulness else []
-    if not all(engine is None or engine.judges_usefulness for engine in engines):
+    if not all(engine is None or engine.facts.judges_usefulness for engine in engines):
         raise ProblemError(409, "The model has no usefulness head: it was trained without clicks.")
 
 

@@ -63,7 +63,7 @@ class ServedModel:
         files = self._path, settings.blocklist, settings.hits
         engine: Engine | None = None
         try:
-            if self._needs_check and served and served.version != version_of(self._path):
+            if self._needs_check and served and served.facts.version != version_of(self._path):
                 require_check(self._path)
             if model_kind(self._path).neural:
                 engine = isolated = IsolatedEngine(Opening(*files))
@@ -207,8 +207,7 @@ class Models:
             None if path is None else ServedModel(NamedModel(name, path), settings, metrics)
             for name, path in (("fallback", settings.fallback), ("rescue", settings.rescue))
         )
-        self._interleaved = settings.interleave
-        self._in_split = tuple(share.name for share in settings.split)
+        self._settings = settings
         self._reloading = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
 
@@ -238,10 +237,10 @@ class Models:
         """
         if self.fallback is not None and self.fallback.available:
             return []
-        if self._interleaved:
-            silent = [name for name in self._interleaved if not self.served[name].available]
-            return silent if len(silent) == len(self._interleaved) else []
-        names = dict.fromkeys((self.default, *self._in_split))
+        if interleaved := self._settings.interleave:
+            silent = [name for name in interleaved if not self.served[name].available]
+            return silent if len(silent) == len(interleaved) else []
+        names = dict.fromkeys((self.default, *(share.name for share in self._settings.split)))
         return [name for name in names if not self.served[name].available]
 
     async def reload(self) -> dict[str, str]:
@@ -261,7 +260,7 @@ class Models:
                 model.use(engine)
             self._visitors.use(returning)
             self._metrics.reloads.labels("loaded").inc()
-            return {model.name: engine.version for model, engine in engines}
+            return {model.name: engine.facts.version for model, engine in engines}
 
     def start(self) -> None:
         """Begin answering."""

@@ -153,7 +153,7 @@ class Trials:
         settings = self._service.settings
         names = settings.interleave or [share.name for share in settings.split]
         engines = [self._service.models.served[name].engine for name in names]
-        versions = [engine.version if engine else "" for engine in engines]
+        versions = [engine.facts.version if engine else "" for engine in engines]
         arms = tuple(map(Arm, names, versions))
         if chosen.kind == "interleave":
             return Trial("interleave", arms)
@@ -191,7 +191,7 @@ class Trials:
         model = self._service.models.served.get(shown.model)
         if shown.fallback:
             model = self._service.models.fallback
-        return model.engine.version if model is not None and model.engine is not None else ""
+        return model.engine.facts.version if model is not None and model.engine is not None else ""
 
     def _append(self, event: FeedbackEvent) -> None:
         """Write a record; a failure is logged and counted, and does not stop the list."""
@@ -210,7 +210,7 @@ class Trials:
         suggestions = await self._service.ask_in_background(model, question)
         if suggestions is None or not await self._service.is_kept(visit):
             return
-        version = model.engine.version if model.engine else ""
+        version = model.engine.facts.version if model.engine else ""
         self._append(
             ShadowList(
                 served.query_id,

@@ -27,6 +27,7 @@ from nextquery.service.engine import (
     BlocklistState,
     BlocklistWatch,
     Engine,
+    Facts,
     Question,
     open_engine,
 )
@@ -40,18 +41,6 @@ class Opening:
     path: Path
     blocklist: Path | None
     hits: Path | None = None
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What was opened: attributes of an `Engine`."""
-
-    kind: str
-    version: str
-    explains: bool
-    specificity: float
-    judges_usefulness: bool
-    min_users: int
 
 
 @dataclass(frozen=True)
@@ -95,8 +84,7 @@ def open_model(connection: "Connection[Any, Any]") -> Answerer | None:
     except Exception as error:
         connection.send(_to_send(error))
         return None
-    abilities = engine.explains, engine.specificity, engine.judges_usefulness
-    connection.send(Facts(engine.kind, engine.version, *abilities, engine.min_users))
+    connection.send(engine.facts)
 
     def unwanted() -> bool:
         try:
@@ -283,7 +271,7 @@ class IsolatedEngine(Engine):
         assert self._process is not None
         try:
             self._connection.send(self._opening)
-            facts = self._connection.recv()
+            facts: Facts | Exception = self._connection.recv()
         except (EOFError, OSError):
             self._process.kill()
             self._process.wait()
@@ -292,8 +280,7 @@ class IsolatedEngine(Engine):
             self._process.wait()
             self._connection.close()
             raise facts
-        for name, value in vars(facts).items():
-            setattr(self, name, value)
+        self.facts = facts
 
     def _exchange(self, batch: Batch) -> Reply:
         assert self._connection is not None

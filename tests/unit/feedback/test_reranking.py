@@ -221,7 +221,7 @@ def reranked_hred(
 def test_a_reranked_hred_takes_every_option_of_a_list(reranked_hred: Path) -> None:
     engine = open_engine(reranked_hred / "model", None)
     base = open_engine(reranked_hred / "hred", None)
-    assert engine.specificity == base.specificity > 0
+    assert engine.facts.specificity == base.facts.specificity > 0
     lists: dict[str, set[str]] = {}
     for known in ("free", "only"):
         question = SuggestQuestion(("query 1",), SuggestOptions(n=10, known=known))

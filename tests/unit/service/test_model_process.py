@@ -22,6 +22,7 @@ from nextquery.service.engine import (
     CompleteQuestion,
     Engine,
     ExplainQuestion,
+    Facts,
     Question,
     ScoreQuestion,
     SuggestQuestion,
@@ -30,7 +31,6 @@ from nextquery.service.engine import (
 from nextquery.service.worker import (
     SECONDS_TO_END,
     Batch,
-    Facts,
     IsolatedEngine,
     ModelEndedError,
     ModelFailedError,
@@ -69,8 +69,9 @@ def started(folder: Path, blocklist: Path | None = None, **options: bool) -> Iso
 def test_it_answers_as_in_this_process(
     apart: IsolatedEngine, served_models: dict[str, Path]
 ) -> None:
-    here = open_engine(served_models[apart.kind], None)
-    assert (apart.kind, apart.version, apart.explains) == (here.kind, here.version, True)
+    here = open_engine(served_models[apart.facts.kind], None)
+    assert apart.facts == here.facts
+    assert apart.facts.explains
     ours, theirs = lists(apart, SESSION, (), n=4), lists(here, SESSION, (), n=4)
     assert [[item.text for item in result] for result in ours] == [
         [item.text for item in result] for result in theirs
@@ -129,8 +130,9 @@ def test_a_changed_blocklist_is_taken_and_said(
 def test_a_bad_folder_is_refused_with_its_own_error(
     served_models: dict[str, Path], altered: Callable[[Path, str], Path]
 ) -> None:
-    with pytest.raises(ArtifactError, match="altered or truncated"):
-        started(altered(served_models["hred"], "model.safetensors"))
+    folder = altered(served_models["hred"], "model.safetensors")
+    with pytest.raises(ArtifactError, match=rf"{folder}.*altered or truncated"):
+        started(folder)
 
 
 def test_a_model_that_died_idle_is_started_again_by_the_next_check(apart: IsolatedEngine) -> None:

@@ -15,6 +15,7 @@ from nextquery.inference.decoder import DecodingCancelledError
 from nextquery.service.engine import (
     CompleteQuestion,
     ExplainQuestion,
+    Facts,
     LocalEngine,
     ScoreQuestion,
     SuggestQuestion,
@@ -30,7 +31,6 @@ from nextquery.service.settings import NamedModel, ServiceSettings
 from nextquery.service.worker import (
     Batch,
     Cancel,
-    Facts,
     ModelFailedError,
     Opening,
     Reply,
@@ -82,7 +82,7 @@ def test_every_question_reaches_what_the_model_can_do(network: LocalEngine, fold
 
 def test_what_a_model_cannot_do_is_not_an_answer(served_models: dict[str, Path]) -> None:
     engine = open_engine(served_models["adjacency"], None)
-    assert not engine.explains
+    assert not engine.facts.explains
     with pytest.raises(TypeError, match="adjacency cannot answer a ExplainQuestion"):
         engine.answer([ExplainQuestion(SESSION)])
 
@@ -189,15 +189,6 @@ def test_it_opens_answers_and_counts(ends: tuple[Any, Any], served_models: dict[
     assert isinstance(reply, Reply)
     assert [[item.text for item in result] for result in reply.answers] == [["red boots"]]
     assert answer(Batch(())) == Reply([], reply.blocklist, reply.blocked)
-
-
-def test_a_bad_folder_is_named(ends: tuple[Any, Any], tmp_path: Path) -> None:
-    ours, theirs = ends
-    ours.send(Opening(tmp_path / "none", None))
-    assert open_model(theirs) is None
-    error = ours.recv()
-    assert isinstance(error, ArtifactError)
-    assert "none" in str(error)
 
 
 def test_a_failure_names_source_lines_and_never_quotes_queries(

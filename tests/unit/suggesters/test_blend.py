@@ -174,10 +174,10 @@ def test_a_service_keeps_its_states(blend: Blend, tmp_path: Path) -> None:
     assert model_kind(tmp_path / "blend").neural
     engine = open_engine(tmp_path / "blend", None)
     assert not engine.immediate
-    assert engine.specificity == blend.config.specificity == 0.25
+    assert engine.facts.specificity == blend.config.specificity == 0.25
     [result] = engine.answer([SuggestQuestion(CONTEXT, SuggestOptions(n=4, diversity=0.5))])
     assert len(result) == 4
-    assert engine.explains
+    assert engine.facts.explains
 
 
 @pytest.mark.parametrize("weights", [[[1.0, 0.0]], np.full((4, 3), 0.5).tolist(), "none"])

@@ -200,7 +200,7 @@ def test_it_is_blended_and_served(
     assert scored.log_likelihood == pytest.approx(math.log(mixed), abs=1e-4)
     engine = open_engine(tmp_path / "blend", None)
     assert not engine.immediate
-    assert not engine.explains
+    assert not engine.facts.explains
     [served] = engine.answer([SuggestQuestion(CONTEXT, SuggestOptions(n=4))])
     assert served[0].text == "rome cheap flights"
 
