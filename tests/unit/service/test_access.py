@@ -1,18 +1,17 @@
 """Keys, rate limits and administration."""
 
-import asyncio
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
 from nextquery.errors import InputError
 from nextquery.service.answering import build_service
-from nextquery.service.app import AuthMiddleware
+from nextquery.service.app import AuthMiddleware, Gateway
 from nextquery.service.keys import RateLimit, new_key, read_keys
 from nextquery.service.settings import ServiceSettings
 
@@ -21,36 +20,18 @@ from .conftest import Open, wait_until
 SHOP_KEY, OPERATOR_KEY = new_key("shop"), new_key("operator")
 
 
-async def _open(scope: Any, receive: Any, send: Any) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-
-
 class Visitor:
-    """Sends requests to the middleware."""
+    """Sends requests to routes that answer whoever passes the middleware."""
 
     def __init__(self, settings: ServiceSettings) -> None:
-        self._middleware = AuthMiddleware(_open, build_service(settings))
+        service = build_service(settings)
+        self._app = Gateway(AuthMiddleware(PlainTextResponse("open"), service), service)
 
     def status(
-        self, path: str, headers: Mapping[str, str] | None = None, address: str = "9.9.9.9"
+        self, path: str, headers: dict[str, str] | None = None, address: str = "9.9.9.9"
     ) -> int:
-        raw = [(name.lower().encode(), text.encode()) for name, text in (headers or {}).items()]
-        scope = {
-            "type": "http", "method": "GET", "path": path, "headers": raw, "request_id": "1",
-            "client": (address, 1),
-        }  # fmt: skip
-        statuses: list[int] = []
-
-        async def send(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                statuses.append(message["status"])
-
-        async def receive() -> Any:
-            return {"type": "http.disconnect"}
-
-        asyncio.run(self._middleware(scope, receive, send))
-        [status] = statuses
-        return status
+        client = TestClient(self._app, client=(address, 1))
+        return client.get(path, headers=headers).status_code
 
 
 @pytest.fixture
