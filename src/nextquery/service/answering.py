@@ -157,9 +157,9 @@ class Service:
         return model
 
     def rewriter(self, name: str | None) -> QueryRewriter | None:
-        """What reads queries for the model that a request names; None while it is loaded."""
+        """What corrects texts before the model that a request names; None while it is loaded."""
         model = self.models.served.get(name or self.models.default)
-        return None if model is None else model.rewriter
+        return model.engine.rewriter if model is not None and model.engine is not None else None
 
     async def visit(
         self, owner: str, body: InSession, stored: StoredSession | None = None

@@ -214,7 +214,7 @@ async def complete(
     correction: Correction | None = None
     if not service.control.killed and prefix is not None:
         [suggestions] = await service.ask(request, model, [question])
-        rewriter = model.rewriter if body.correct else None
+        rewriter = service.rewriter(body.model) if body.correct else None
         if rewriter is not None:
             completions = rewriter.complete(context, prefix, suggestions, question.n)
             suggestions, correction = list(completions.items), completions.correction

@@ -15,7 +15,7 @@ from nextquery.service.queue import Batcher, Job, cost
 from nextquery.service.settings import NamedModel, ServiceSettings
 from nextquery.service.worker import IsolatedEngine, ModelFailedError, Opening
 from nextquery.suggesters.loading import model_kind, require_check
-from nextquery.suggesters.rewriting import QueryRewriter, read_synonyms
+from nextquery.suggesters.rewriting import read_synonyms
 
 RELOAD_POLL_INTERVAL = 0.25
 MOST_AT_ONCE = 4.0
@@ -84,11 +84,6 @@ class ServedModel:
         finally:
             if engine is not None:  # refused, or not needed any more
                 engine.close()
-
-    @property
-    def rewriter(self) -> QueryRewriter | None:
-        """What corrects the texts of visitors before the model is asked; None while loading."""
-        return None if self.engine is None else self.engine.rewriter
 
     def use(self, engine: Engine) -> None:
         """Answer with `engine` from the next batch on; the old one ends with its last batch."""

@@ -2,13 +2,14 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from starlette.testclient import TestClient
 
 from nextquery import load
 from nextquery.guard.guard import Guard
@@ -26,7 +27,7 @@ from nextquery.service.settings import NamedModel, ServiceSettings
 from nextquery.suggesters.blend import BlendSettings, Mixture, publish_blend
 from nextquery.suggesters.returning import FEATURES, Regression, Returning, ReturningSettings
 
-from .conftest import Open, wait_until
+from .conftest import Open, serving, two_models, wait_until
 
 StoreAndClock = tuple[Callable[[], HistoryStore], list[float]]
 PLANTED = "quokka zeppelin 4711"
@@ -42,6 +43,16 @@ def returning(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("again") / "returning"
     Returning(Regression(weights), 0.4, ReturningSettings(), Guard()).save(folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def client(
+    served_models: dict[str, Path], returning: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[TestClient]:
+    """One service that keeps histories, for tests of different users."""
+    models, folder = two_models(served_models), tmp_path_factory.mktemp("service")
+    with serving(ServiceSettings(models, folder, returning=returning, user_days=30)) as shared:
+        yield shared
 
 
 def past(*queries: str, count: int = 1) -> list[dict[str, Any]]:
@@ -66,8 +77,7 @@ def test_a_store_that_no_model_uses_is_warned_about(
     assert len(warned) == (0 if with_model else 1)
 
 
-def test_again_has_the_likeliest_earlier_queries(open_client: Open, returning: Path) -> None:
-    client = open_client(returning=returning)
+def test_again_has_the_likeliest_earlier_queries(client: TestClient) -> None:
     history = [*past("once", "red shoes"), *past("often", count=9), *past("twice", count=2)]
     body = {"query": "red shoes", "history": history, "context": ["earlier now"]}
     answer = client.post("/v1/suggest", json=body)
@@ -117,8 +127,7 @@ def test_first_time_visitors_get_the_same_bytes(
         assert "again" not in answers[1].text
 
 
-def test_an_empty_history_shows_nothing(open_client: Open, returning: Path) -> None:
-    client = open_client(returning=returning)
+def test_an_empty_history_shows_nothing(client: TestClient) -> None:
     answer = client.post("/v1/suggest", json={"query": "b", "context": ["a"], "history": []})
     assert answer.json()["again"] == []
 
@@ -130,8 +139,7 @@ def test_without_a_model_a_history_is_ignored(open_client: Open) -> None:
     assert "again" not in answer.json()
 
 
-def test_own_past_queries_complete_first(open_client: Open, returning: Path) -> None:
-    client = open_client(returning=returning)
+def test_own_past_queries_complete_first(client: TestClient) -> None:
     history = past("red balloons", "Red Wine", "blue")
     answer = client.post("/v1/complete", json={"prefix": "re", "history": history})
     assert set(texts(answer)) == {"red balloons", "red wine"}
@@ -173,10 +181,7 @@ def test_blocklist_hits_and_kill_switch_apply(
         ({"user_id": "not an id"}, "user_id"),
     ],
 )
-def test_bad_histories_are_refused(
-    open_client: Open, returning: Path, body: dict[str, Any], message: str
-) -> None:
-    client = open_client(returning=returning, user_days=1)
+def test_bad_histories_are_refused(client: TestClient, body: dict[str, Any], message: str) -> None:
     answer = client.post("/v1/suggest", json={"query": "a", **body})
     assert answer.status_code == 422
     assert message in answer.json()["detail"]
@@ -204,17 +209,16 @@ def test_users_are_off_by_default(open_client: Open, returning: Path) -> None:
     ):
         assert answer.status_code == 409
         assert "user_days" in answer.json()["detail"]
+
+
+def test_a_visitor_has_one_history(client: TestClient) -> None:
     both = {"query": "a", "user_id": "u", "history": past("a")}
-    refused = open_client(returning=returning, user_days=1).post("/v1/suggest", json=both)
+    refused = client.post("/v1/suggest", json=both)
     assert refused.status_code == 409
     assert "not both" in refused.json()["detail"]
 
 
-def test_a_signed_in_user_is_remembered_exported_and_forgotten(
-    open_client: Open, returning: Path
-) -> None:
-    client = open_client(returning=returning, user_days=30)
-
+def test_a_signed_in_user_is_remembered_exported_and_forgotten(client: TestClient) -> None:
     def ask(query: str) -> Any:
         return client.post("/v1/suggest", json={"query": query, "user_id": "u-1"})
 
@@ -278,11 +282,8 @@ def test_nothing_of_one_visitor_appears_for_another(
     assert PLANTED in kept.text
 
 
-def test_visitors_who_ask_together_get_only_what_is_theirs(
-    open_client: Open, returning: Path
-) -> None:
+def test_visitors_who_ask_together_get_only_what_is_theirs(client: TestClient) -> None:
     """The same query of 24 visitors, whose requests are computed in batches, twice."""
-    client = open_client(returning=returning, user_days=30)
 
     def ask(visitor: int) -> tuple[int, str, list[str]]:
         fields: dict[str, Any] = {"history": past(f"secret {visitor} x", count=9)}

@@ -47,8 +47,7 @@ def test_the_operator_decides_about_lists_unless_a_request_does(
     assert [model["specificity"] for model in facts] == [0.5, 0.5]
 
 
-def test_a_batch_answers_in_the_order_of_its_requests(open_client: Open) -> None:
-    client = open_client()
+def test_a_batch_answers_in_the_order_of_its_requests(client: TestClient) -> None:
     requests = [{"query": "red shoes", "n": 1}, {"query": "x", "model": "pop", "n": 1}]
     answers = client.post("/v1/suggest/batch", json={"requests": requests}).json()["answers"]
     assert [answer["model"] for answer in answers] == ["adj", "pop"]
@@ -201,8 +200,7 @@ def test_candidates_are_scored_in_their_order(open_client: Open) -> None:
     assert scores[1]["log_likelihood"] < scores[0]["log_likelihood"] < 0
 
 
-def test_nobody_gets_a_score_unless_scores_are_switched_on(open_client: Open) -> None:
-    client = open_client()
+def test_nobody_gets_a_score_unless_scores_are_switched_on(client: TestClient) -> None:
     refused = client.post("/v1/score", json={"candidates": ["red boots"]})
     assert refused.status_code == 403
     assert "`score` is off" in refused.json()["detail"]
@@ -222,8 +220,8 @@ def test_completions_begin_with_the_prefix(client: TestClient) -> None:
         ("/v1/feedback", {"action": "dismissed", "query_id": "a", "client_id": "b", "query": "c"}),
     ],
 )
-def test_what_this_service_cannot_do_is_501(open_client: Open, path: str, body: Any) -> None:
-    assert open_client().post(path, json=body).status_code == 501
+def test_what_this_service_cannot_do_is_501(client: TestClient, path: str, body: Any) -> None:
+    assert client.post(path, json=body).status_code == 501
 
 
 def test_trends_are_the_list_of_the_model_of_that_name(
