@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 APPLICATION = "nextquery"
@@ -137,6 +138,11 @@ def day_of(name: str) -> str | None:
         return datetime.strptime(day, "%Y-%m-%d").strftime("%Y-%m-%d")
     except ValueError:
         return None
+
+
+def feedback_files(folder: Path) -> list[Path]:
+    """The files of a feedback folder, of all days and tables, by name."""
+    return sorted(path for path in folder.iterdir() if day_of(path.name) and path.is_file())
 
 
 def source_of(source: str) -> Source:

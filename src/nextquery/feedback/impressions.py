@@ -25,6 +25,7 @@ from nextquery.feedback.events import (
     TakenSuggestion,
     Trial,
     day_of,
+    feedback_files,
     file_name,
     parse_line,
 )
@@ -85,7 +86,10 @@ class Feedback:
 
 def read_feedback(folder: Path, bounds: Bounds) -> Feedback:
     """The impressions of a feedback folder."""
-    files = feedback_files(folder)
+    try:
+        files = feedback_files(folder)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read ({error.strerror})") from None
     if not files:
         raise InputError(f"{folder}: has no feedback files; serve with `feedback`={folder}")
     excluded: Counter[ExclusionReason] = Counter()
@@ -104,14 +108,6 @@ def _neighbour(table: str, day: str, step: int) -> str:
         return file_name(table, datetime.fromisoformat(day) + timedelta(days=step))
     except (ValueError, OverflowError):
         return ""
-
-
-def feedback_files(folder: Path) -> list[Path]:
-    """The files of a feedback folder, of all days and tables."""
-    try:
-        return sorted(path for path in folder.iterdir() if day_of(path.name) and path.is_file())
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be read ({error.strerror})") from None
 
 
 def _events(files: Sequence[Path], excluded: Counter[ExclusionReason]) -> Iterator[FeedbackEvent]:

@@ -19,6 +19,7 @@ from nextquery.feedback.events import (
     ShownList,
     TakenSuggestion,
     day_of,
+    feedback_files,
     file_name,
     is_line_of,
     to_lines,
@@ -76,7 +77,7 @@ def expire(folder: Path, days: int, today: date) -> list[str]:
 
 def _files(folder: Path) -> list[Path]:
     try:
-        return sorted(path for path in folder.iterdir() if day_of(path.name) and path.is_file())
+        return feedback_files(folder)
     except FileNotFoundError:
         return []
 
