@@ -85,6 +85,11 @@ class ServedModel:
             if engine is not None:  # refused, or not needed any more
                 engine.close()
 
+    @property
+    def version(self) -> str:
+        """The version that answers; empty while it is being loaded."""
+        return "" if self.engine is None else self.engine.facts.version
+
     def use(self, engine: Engine) -> None:
         """Answer with `engine` from the next batch on; the old one ends with its last batch."""
         if self.engine is not None:

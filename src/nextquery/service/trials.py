@@ -152,9 +152,7 @@ class Trials:
     def _trial(self, chosen: Chosen) -> Trial:
         settings = self._service.settings
         names = settings.interleave or [share.name for share in settings.split]
-        engines = [self._service.models.served[name].engine for name in names]
-        versions = [engine.facts.version if engine else "" for engine in engines]
-        arms = tuple(map(Arm, names, versions))
+        arms = tuple(Arm(name, self._service.models.served[name].version) for name in names)
         if chosen.kind == "interleave":
             return Trial("interleave", arms)
         return Trial("split", arms, chosen.models[0])
@@ -165,7 +163,8 @@ class Trials:
         """Record a list that is served, and ask the shadow model for its own."""
         if self._service.feedback is None or not question.session:
             return
-        moment = datetime.now(UTC)
+        models, moment = self._service.models, datetime.now(UTC)
+        model = models.fallback if shown.fallback else models.served.get(shown.model)
         served = ServedList(
             shown.query_id,
             visit.session_id or "",
@@ -175,7 +174,7 @@ class Trials:
             visit.owner,
             context=question.session[:-1],
             model=shown.model,
-            version=self._version(shown),
+            version="" if model is None else model.version,
             fallback=shown.fallback,
             suggestions=_listed(shown.suggestions, shown.teams),
             trial=shown.trial,
@@ -186,12 +185,6 @@ class Trials:
             task = asyncio.create_task(self._ask_shadow(shadow, served, question, visit))
             self._shadows.add(task)
             task.add_done_callback(self._shadows.discard)
-
-    def _version(self, shown: MadeList) -> str:
-        model = self._service.models.served.get(shown.model)
-        if shown.fallback:
-            model = self._service.models.fallback
-        return model.engine.facts.version if model is not None and model.engine is not None else ""
 
     def _append(self, event: FeedbackEvent) -> None:
         """Write a record; a failure is logged and counted, and does not stop the list."""
@@ -210,7 +203,6 @@ class Trials:
         suggestions = await self._service.ask_in_background(model, question)
         if suggestions is None or not await self._service.is_kept(visit):
             return
-        version = model.engine.facts.version if model.engine else ""
         self._append(
             ShadowList(
                 served.query_id,
@@ -220,7 +212,7 @@ class Trials:
                 served.origin,
                 served.owner,
                 model=name,
-                version=version,
+                version=model.version,
                 suggestions=_listed(suggestions, (name,) * len(suggestions)),
             )
         )

@@ -319,9 +319,7 @@ def _shared_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def supervisor_with(tmp_path: Path, code: int, ready: bool) -> tuple[Supervisor, Worker]:
-    settings = ServiceSettings(
-        (NamedModel("main", tmp_path),), tmp_path, workers=2, sessions="none"
-    )
+    settings = settings_of(tmp_path, tmp_path, workers=2, sessions="none")
     with listen("127.0.0.1", 0) as listener:
         supervisor = Supervisor(settings, listener)
     ended: Any = SimpleNamespace(exitcode=code, pid=2**22 + 7, is_alive=lambda: False)
