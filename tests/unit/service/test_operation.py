@@ -4,9 +4,11 @@ import asyncio
 import json
 import logging
 import os
+import re
 import shutil
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -100,14 +102,9 @@ def test_a_taken_port_is_named() -> None:
             listen("127.0.0.1", port)
 
 
-def test_a_host_that_is_not_this_one_is_named() -> None:
-    with pytest.raises(InputError, match=r"cannot listen on 192\.0\.2\.1:0: "):
-        listen("192.0.2.1", 0)
-
-
-@pytest.mark.parametrize("host", ["\udcff", "a/../..", "\u202e", "x" * 300, "a..b"])
-def test_a_host_that_is_not_a_name_is_refused(host: str) -> None:
-    with pytest.raises(InputError, match="cannot listen on "):
+@pytest.mark.parametrize("host", ["192.0.2.1", "\udcff", "a/../..", "\u202e", "x" * 300, "a..b"])
+def test_a_host_that_is_not_this_one_is_named(host: str) -> None:
+    with pytest.raises(InputError, match=f"cannot listen on {re.escape(host)}:0: "):
         listen(host, 0)
 
 
@@ -145,22 +142,28 @@ def value(metrics: Metrics, sample: str) -> float:
     return sum(float(line.split()[-1]) for line in lines if line.startswith(sample))
 
 
-def worker(pid: int, requests: int, monkeypatch: pytest.MonkeyPatch) -> Metrics:
-    """The metrics of a process of that number, which has answered N requests."""
-    monkeypatch.setattr(os, "getpid", lambda: pid)
-    metrics = Metrics()
-    metrics.requests.labels("/v1/suggest", "200").inc(requests)
-    for _ in range(requests):
-        metrics.latency.labels("/v1/suggest").observe(0.003)
-    metrics.queue.labels("main").set(requests)
-    metrics.share(at_once=True)
-    return metrics
+WorkerMaker = Callable[[int, int], Metrics]
 
 
-def test_every_worker_answers_for_all(
-    metrics_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    both = worker(11, 3, monkeypatch), worker(12, 4, monkeypatch)
+@pytest.fixture
+def worker(metrics_folder: Path, monkeypatch: pytest.MonkeyPatch) -> WorkerMaker:
+    """Makes the metrics of a process of a number, which has answered N requests."""
+
+    def make(pid: int, requests: int) -> Metrics:
+        monkeypatch.setattr(os, "getpid", lambda: pid)
+        metrics = Metrics()
+        metrics.requests.labels("/v1/suggest", "200").inc(requests)
+        for _ in range(requests):
+            metrics.latency.labels("/v1/suggest").observe(0.003)
+        metrics.queue.labels("main").set(requests)
+        metrics.share(at_once=True)
+        return metrics
+
+    return make
+
+
+def test_every_worker_answers_for_all(worker: WorkerMaker) -> None:
+    both = worker(11, 3), worker(12, 4)
     for metrics in both:
         assert value(metrics, REQUESTS) == 7
         assert value(metrics, 'nextquery_queue_length{model="main"}') == 7
@@ -170,11 +173,11 @@ def test_every_worker_answers_for_all(
 
 
 def test_a_worker_that_ended_keeps_its_counts_and_loses_its_gauges(
-    metrics_folder: Path, monkeypatch: pytest.MonkeyPatch
+    worker: WorkerMaker, metrics_folder: Path
 ) -> None:
-    alive = worker(1, 5, monkeypatch)
+    alive = worker(1, 5)
     for pid in (11, 12, 11):  # numbers of processes are used again
-        worker(pid, 3, monkeypatch)
+        worker(pid, 3)
         add_ended(pid)
     assert value(alive, REQUESTS) == 5 + 3 * 3
     assert value(alive, 'nextquery_queue_length{model="main"}') == 5
@@ -184,12 +187,9 @@ def test_a_worker_that_ended_keeps_its_counts_and_loses_its_gauges(
 
 @pytest.mark.parametrize("remains", ["nothing", "a file", "a folder that cannot be written to"])
 def test_the_folder_may_be_taken_away(
-    metrics_folder: Path,
-    remains: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    worker: WorkerMaker, metrics_folder: Path, remains: str
 ) -> None:
-    one, other = worker(11, 3, monkeypatch), worker(12, 4, monkeypatch)
+    one, other = worker(11, 3), worker(12, 4)
     shutil.rmtree(metrics_folder)
     if remains == "a file":
         metrics_folder.write_text("")
@@ -204,26 +204,23 @@ def test_the_folder_may_be_taken_away(
         metrics.requests.labels("/v1/suggest", "200").inc()
     if remains == "a file":
         metrics_folder.unlink()
-    elif metrics_folder.exists() and remains != "nothing":
+    if remains == "a folder that cannot be written to":
         shutil.rmtree(metrics_folder)
     for metrics in (one, other):
         metrics.share(at_once=True)
     assert value(one, REQUESTS) == value(other, REQUESTS) == 3 + 4 + 2
 
 
-def test_a_damaged_copy_counts_nothing(
-    metrics_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = worker(11, 3, monkeypatch)
-    worker(12, 4, monkeypatch)
+def test_a_damaged_copy_counts_nothing(worker: WorkerMaker, metrics_folder: Path) -> None:
+    one = worker(11, 3)
+    worker(12, 4)
     [copy] = metrics_folder.glob("worker-12-*")
     copy.write_bytes(copy.read_bytes()[:100])
     assert value(one, REQUESTS) == 3
 
 
-def test_copies_are_written_once_a_second(
-    metrics_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("metrics_folder")
+def test_copies_are_written_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[Path] = []
     monkeypatch.setattr(monitoring, "_write", lambda path, content: written.append(path))
     metrics = Metrics()
