@@ -1,16 +1,15 @@
 """Commands that ask a model: suggest, complete, score, neighbours, explain, why."""
 
 import json
+import re
 from math import log
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import run_cli
-from typer.testing import CliRunner
+from tests.conftest import run_cli, run_command
 
 from nextquery import HRED, load
-from nextquery.cli.main import app
 from nextquery.cli.suggest import as_written, decode_options
 from nextquery.errors import InputError
 from nextquery.guard.guard import Guard
@@ -22,9 +21,7 @@ from nextquery.suggesters.loading import count_model
 
 
 def ask(command: str, folder: Path, *arguments: str) -> Any:
-    done = CliRunner().invoke(app, [command, str(folder), *arguments, "--json"])
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
+    return json.loads(run_command(command, folder, *arguments, "--json"))
 
 
 @pytest.fixture
@@ -46,8 +43,8 @@ def test_every_model_completes(
 
 
 def test_a_prefix_that_nobody_typed_has_no_completion(served_models: dict[str, Path]) -> None:
-    done = CliRunner().invoke(app, ["complete", str(served_models["adjacency"]), "--prefix", "qqq"])
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "no completion\n")
+    done = run_cli("complete", served_models["adjacency"], "--prefix", "qqq")
+    assert (done.stdout, done.stderr) == ("", "no completion\n")
 
 
 def test_scores_are_in_the_order_of_the_candidates(
@@ -61,7 +58,7 @@ def test_scores_are_in_the_order_of_the_candidates(
     likelihoods = [item["log_likelihood"] for item in scores]
     assert [item["text"] for item in scores] == candidates
     assert likelihoods == pytest.approx([item.log_likelihood for item in expected])
-    readable = CliRunner().invoke(app, ["score", str(folder), *words]).stdout.splitlines()
+    readable = run_command("score", folder, *words).splitlines()
     assert readable[1].endswith("zzz  [unknown words: zzz]")
     assert float(readable[0].split()[0]) == pytest.approx(likelihoods[0], abs=0.001)
 
@@ -124,9 +121,8 @@ def test_a_transformer_answers_every_command(
 def test_what_a_model_cannot_do_is_said(
     served_models: dict[str, Path], command: str, kind: str, words: list[str], message: str
 ) -> None:
-    failed = CliRunner().invoke(app, [command, str(served_models[kind]), *words])
-    assert isinstance(failed.exception, InputError)
-    assert message in str(failed.exception)
+    with pytest.raises(InputError, match=re.escape(message)):
+        run_cli(command, served_models[kind], *words)
 
 
 def test_a_model_takes_the_options_that_it_can(served_models: dict[str, Path]) -> None:
@@ -146,9 +142,9 @@ def test_scripts_without_spaces_are_shown_without() -> None:
 def test_a_count_model_that_has_nothing_shows_related_queries(
     served_models: dict[str, Path],
 ) -> None:
-    words = ["suggest", str(served_models["adjacency"]), "trail boots", "--fallback"]
-    shown = CliRunner().invoke(app, words)
-    message = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    words = "suggest", served_models["adjacency"], "trail boots", "--fallback"
+    shown = run_cli(*words)
+    message = json.loads(run_command(*words, "--json"))
 
     assert "the model has no suggestion for this session; these are" in shown.stderr
     assert "[shares words with the last query; seen in the log" in shown.stdout
@@ -157,8 +153,7 @@ def test_a_count_model_that_has_nothing_shows_related_queries(
 
 
 def test_without_fallback_nothing_is_shown_instead(served_models: dict[str, Path]) -> None:
-    words = ["suggest", str(served_models["adjacency"]), "trail boots"]
-    shown = run_cli(*words)
+    shown = run_cli("suggest", served_models["adjacency"], "trail boots")
     assert shown.stdout == ""
     assert "--fallback shows related or frequent queries" in shown.stderr
 

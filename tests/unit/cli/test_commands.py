@@ -11,7 +11,6 @@ from tests.conftest import run_cli, run_command
 from tests.simulated_visitors import START
 from tests.unit.feedback.test_events import write
 from typer.core import TyperGroup
-from typer.testing import CliRunner, Result
 
 from nextquery import prepare
 from nextquery.cli import experiment, start
@@ -171,10 +170,6 @@ def test_a_comparison_names_the_winner(folder: Path) -> None:
 TOPICS = "red shoes\nboots\n"
 
 
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, ["study", *(str(item) for item in arguments)])
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -187,9 +182,8 @@ def run(*arguments: str | Path) -> Result:
     ],
 )
 def test_options_that_make_no_study(tmp_path: Path, options: list[str], said: str) -> None:
-    failed = run("create", "--data", tmp_path, "--out", tmp_path / "study", *options)
-    assert failed.exit_code != 0
-    assert said in str(failed.exception)
+    with pytest.raises(InputError, match=said):
+        run_cli("study", "create", "--data", tmp_path, "--out", tmp_path / "study", *options)
 
 
 def test_a_study_is_made_and_looked_at(served_models: dict[str, Path], tmp_path: Path) -> None:
@@ -198,13 +192,12 @@ def test_a_study_is_made_and_looked_at(served_models: dict[str, Path], tmp_path:
     topics = tmp_path / "topics.txt"
     topics.write_text(TOPICS)
     models = [f"ADJ={served_models['adjacency']}", f"POP={served_models['popularity']}"]
-    done = run(
-        *("create", "--data", data.path, "--topics", topics, "--out", tmp_path / "study"),
+    made = run_command(
+        *("study", "create", "--data", data.path, "--topics", topics, "--out", tmp_path / "study"),
         *("--model", models[0], "--model", models[1], "--places", "3", "--json"),
     )
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["topics"] == 2
-    look = json.loads(run("first-pass", tmp_path / "study", "--json").stdout)
+    assert json.loads(made)["topics"] == 2
+    look = json.loads(run_command("study", "first-pass", tmp_path / "study", "--json"))
     assert {model["model"] for model in look["models"]} == {"ADJ", "POP"}
     assert look["topics"] == 2
 
@@ -242,7 +235,7 @@ def few_extras(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_extras")
 def test_installed_extras_are_listed() -> None:
-    result = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).stdout)["extras"]
+    result = json.loads(run_command("doctor", "--json"))["extras"]
 
     assert list(result) == ["core", "redis", "excel", "spark"]
     assert result["redis"]["missing"] == []
@@ -257,7 +250,7 @@ def test_installed_extras_are_listed() -> None:
 
 @pytest.mark.usefixtures("few_extras")
 def test_missing_extras_are_listed_with_what_to_install() -> None:
-    lines = CliRunner().invoke(app, ["doctor"]).stdout.splitlines()
+    lines = run_command("doctor").splitlines()
 
     assert lines[0].startswith("Python ")
     assert lines[1].startswith("  compiled library: ")
@@ -296,7 +289,7 @@ def test_a_module_that_cannot_be_imported_is_broken(
 def test_broken_extras_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "redis.py").write_text("raise ImportError('not built for this machine')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    lines = CliRunner().invoke(app, ["doctor"]).stdout.splitlines()
+    lines = run_command("doctor").splitlines()
     [line] = [line for line in lines if "redis" in line]
     assert line.split() == [
         "broken", "redis", "cannot", "be", "imported:", "ImportError:", "not", "built", "for",

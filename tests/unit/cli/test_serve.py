@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from tests.conftest import run_cli, run_command
 
 from nextquery.artifacts import publish
-from nextquery.cli.main import app
 from nextquery.cli.serve import served_models as models_of
 from nextquery.errors import InputError
 from nextquery.service import run
@@ -29,8 +28,7 @@ def test_options_become_settings(
     one, two = served_models["adjacency"], served_models["popularity"]
     words = f"--compare other={two} --fallback {two} --port 0 --rate 7 --public metrics".split()
     words += f"--trusted-proxy 10.0.0.0/8 --kill-switch {tmp_path / 'off'} --cache-size 12".split()
-    done = CliRunner().invoke(app, ["serve", str(one), *words])
-    assert done.exit_code == 0, done.output
+    run_cli("serve", one, *words)
     [settings] = served
     assert settings == ServiceSettings(
         (NamedModel("adjacency", one), NamedModel("other", two)),
@@ -51,15 +49,13 @@ def test_options_become_settings(
 def test_scores_are_given_only_on_request(
     served: list[ServiceSettings], served_models: dict[str, Path], options: list[str], score: bool
 ) -> None:
-    done = CliRunner().invoke(app, ["serve", str(served_models["adjacency"]), *options])
-    assert done.exit_code == 0, done.output
+    run_cli("serve", served_models["adjacency"], *options)
     assert served[0].score is score
 
 
 def test_a_new_key_is_printed_with_the_line_that_knows_it(tmp_path: Path) -> None:
-    printed = CliRunner().invoke(app, ["serve", "--new-key", "shop"])
-    assert printed.exit_code == 0
-    key, line = (text.split(":  ")[1] for text in printed.stdout.strip().split("\n"))
+    printed = run_command("serve", "--new-key", "shop")
+    key, line = (text.split(":  ")[1] for text in printed.strip().split("\n"))
     assert line.startswith("shop")
     assert key not in line
     (tmp_path / "keys").write_text(line + "\n")
