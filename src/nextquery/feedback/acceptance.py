@@ -1,7 +1,7 @@
 """Acceptance of suggestions with intervals, and position bias."""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -28,13 +28,6 @@ class Acceptance:
     high: float
 
 
-@dataclass(slots=True)
-class _Visitor:
-    shown: int = 0
-    taken: int = 0
-    dismissed: int = 0
-
-
 class AcceptanceCount:
     """Count what each visitor was shown and accepted.
 
@@ -47,34 +40,33 @@ class AcceptanceCount:
     """
 
     def __init__(self) -> None:
-        self._visitors: defaultdict[str, _Visitor] = defaultdict(_Visitor)
+        self._shown: Counter[str] = Counter()
+        self._taken: Counter[str] = Counter()
+        self._dismissed = 0
 
     def add(self, visitor: str, *, taken: bool, dismissed: bool = False) -> None:
         """Count one list, or one suggestion, that a visitor was shown."""
-        counts = self._visitors[visitor]
-        counts.shown += 1
-        counts.taken += taken
-        counts.dismissed += dismissed
+        self._shown[visitor] += 1
+        self._taken[visitor] += taken
+        self._dismissed += dismissed
 
     @property
     def shown(self) -> int:
         """Number shown."""
-        return sum(visitor.shown for visitor in self._visitors.values())
+        return self._shown.total()
 
     @property
     def visitors(self) -> int:
         """Number of visitors."""
-        return len(self._visitors)
+        return len(self._shown)
 
     def acceptance(self) -> Acceptance:
         """Return the accepted share with its interval."""
-        visitors = self._visitors.values()
-        shown, taken = self.shown, sum(visitor.taken for visitor in visitors)
+        shown, taken = self.shown, self._taken.total()
         share = taken / shown if shown else 0.0
-        pairs = [(visitor.taken, visitor.shown) for visitor in visitors]
+        pairs = [(self._taken[visitor], lists) for visitor, lists in self._shown.items()]
         low, high = wilson(share, effective_size(pairs))
-        dismissed = sum(visitor.dismissed for visitor in visitors)
-        return Acceptance(shown, taken, dismissed, len(visitors), share, low, high)
+        return Acceptance(shown, taken, self._dismissed, self.visitors, share, low, high)
 
 
 def effective_size(visitors: Iterable[tuple[int, int]]) -> float:
