@@ -183,27 +183,6 @@ def test_lists_of_another_key_do_not_count() -> None:
     assert (result.taken, result.dismissed) == (frozenset(), False)
 
 
-@pytest.mark.parametrize(
-    ("words", "written"),
-    [
-        ("便宜 的 北京 酒店", "便宜的北京酒店"),
-        ("東京の 安い ホテル", "東京の安いホテル"),
-        ("โรงแรม ราคา ถูก", "โรงแรมราคาถูก"),
-        ("iphone 手机 壳", "iphone 手机壳"),
-        ("red shoes", "red shoes"),
-    ],
-)
-def test_words_written_without_spaces_are_the_same_list(words: str, written: str) -> None:
-    """The service records words with spaces, and sends the text as people write it."""
-    listed = ListedSuggestion(words, "seen", "A", -1.5)
-    served = ServedList(*WHO, model="A", suggestions=(PLACES[0], listed))
-    message = ShownList(*WHO, suggestions=("boots", written))
-    result = join_events([served, message, TakenSuggestion(*WHO, suggestion=written)], Bounds())
-    assert not any(result.excluded.values())
-    assert result.impressions[0].suggestions == (PLACES[0], listed)
-    assert result.impressions[0].taken == {1}
-
-
 def test_who_took_something_did_not_dismiss() -> None:
     [result] = join_events([SERVED, SHOWN, TAKEN, DismissedList(*WHO)], Bounds()).impressions
     assert not result.dismissed

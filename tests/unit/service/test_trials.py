@@ -230,6 +230,7 @@ def test_feedback_says_where_it_came_from_in_few_digits(opened: Open, tmp_path: 
 def test_feedback_in_scripts_without_spaces_counts(
     prepared: Any, tiny_log: Any, opened: Open, tmp_path: Path, query: str, follower: str
 ) -> None:
+    """The service records words with spaces, and sends the text as people write it."""
     words = (break_words(query), break_words(follower))
     assert words[1] != follower
     data: PreparedData = prepared(tiny_log([(f"user {n}", words) for n in range(9)]))
@@ -243,7 +244,9 @@ def test_feedback_in_scripts_without_spaces_counts(
     for event in (shown, clicked):
         assert client.post("/v1/feedback", json={**message, **event}).status_code == 204
     result = read_feedback(tmp_path / "feedback", Bounds())
-    assert [item.taken for item in result.impressions] == [{0}]
+    [impression] = result.impressions
+    assert impression.taken == {0}
+    assert [item.text for item in impression.suggestions] == [words[1]], "as models know it"
     assert not any(result.excluded.values())
 
 
