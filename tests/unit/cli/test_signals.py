@@ -100,7 +100,7 @@ def stopped(script: str, folder: Path, number: signal.Signals, *args: str) -> tu
 
 
 @pytest.mark.parametrize("number", CODES)
-@pytest.mark.parametrize("script", [IN_PYTHON, SWALLOWED, IN_A_FINALISER])
+@pytest.mark.parametrize("script", [IN_PYTHON, SWALLOWED, IN_A_FINALISER, COMPLAINS])
 def test_one_line_and_nothing_left(tmp_path: Path, script: str, number: signal.Signals) -> None:
     code, errors, _ = stopped(script, tmp_path, number)
     assert (code, errors) == CODES[number]
@@ -202,11 +202,6 @@ def test_imports_and_calls_of_java_are_not_left_by_an_exception(
     code, errors, _ = stopped(script, out, number, str(tmp_path / "modules"))
     assert (code, errors) == CODES[number]
     assert list(out.iterdir()) == []
-
-
-def test_output_after_the_children_were_ended_is_suppressed(tmp_path: Path) -> None:
-    code, errors, _ = stopped(COMPLAINS, tmp_path, signal.SIGTERM)
-    assert (code, errors) == CODES[signal.SIGTERM]
 
 
 def test_compiled_code_that_does_not_come_back_is_ended(tmp_path: Path) -> None:
