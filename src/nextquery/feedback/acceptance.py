@@ -180,8 +180,7 @@ def _count(impressions: Iterable[Impression]) -> tuple[Floats, Floats]:
     cells: defaultdict[tuple[str, str], dict[tuple[int, int], list[int]]] = defaultdict(dict)
     for impression in impressions:
         group = user_fold(impression.visitor, GROUPS)
-        end = min(impression.taken, default=len(impression.suggestions) - 1) + 1
-        for position, suggestion in enumerate(impression.suggestions[:end]):
+        for position, suggestion in enumerate(impression.examined):
             cell = cells[impression.query, suggestion.text].setdefault(
                 (group, min(position, LONGEST - 1)), [0, 0]
             )

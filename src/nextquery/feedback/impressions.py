@@ -75,6 +75,11 @@ class Impression:
         """The queries of the session, the last one included."""
         return (*self.context, self.query)
 
+    @property
+    def examined(self) -> tuple[ListedSuggestion, ...]:
+        """The suggestions down to the first accepted one; all if none was accepted."""
+        return self.suggestions[: min(self.taken, default=len(self.suggestions) - 1) + 1]
+
 
 @dataclass(frozen=True)
 class Feedback:

@@ -166,8 +166,7 @@ def count_accepted(
     visitors: defaultdict[int, set[str]] = defaultdict(set)
     total = [0.0, 0.0]
     for impression in impressions:
-        end = min(impression.taken, default=len(impression.suggestions) - 1) + 1
-        for position, suggestion in enumerate(impression.suggestions[:end]):
+        for position, suggestion in enumerate(impression.examined):
             examined, accepted = bias.examined(position), float(position in impression.taken)
             total = [total[0] + examined, total[1] + accepted]
             for query in ("", normalise_query(impression.query)):
