@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from nextquery.artifacts import check_target, versions, write_manifest, write_text
 from nextquery.errors import InputError
@@ -26,13 +26,7 @@ from nextquery.evaluation.scenario_features import (
     with_all_sessions,
     with_every_position,
 )
-from nextquery.evaluation.scenario_run import (
-    RankingSettings,
-    ScenarioResult,
-    begin_scenario,
-    read_user_groups,
-)
-from nextquery.evaluation.scenarios import Rules
+from nextquery.evaluation.scenario_run import ScenarioResult, begin_scenario, read_user_groups
 from nextquery.evaluation.settings import ExperimentSettings
 from nextquery.evaluation.steps import Finish, Steps, StepStore, show_steps, to_json
 from nextquery.evaluation.systems import (
@@ -67,18 +61,9 @@ class ExperimentRun:
         self._out = out
         self._store = store
         self._steps = steps
-        rules = Rules(settings.min_followers, settings.seed)
-        self._ranking = RankingSettings(
-            rules,
-            settings.seeds,
-            settings.ranker_cases,
-            settings.run_files(),
-            read_user_groups(settings.users_apart),
-            settings.test_users,
-            exports=frozenset(settings.exports),
-        )
         labels, config = settings.boundary_labels, settings.learning_curve_config
-        # A missing file is refused before the first step.
+        # What cannot be read is refused before the first step.
+        read_user_groups(settings.users_apart)
         self._labels = None if labels is None else file_identity("boundary_labels", labels)
         self._curve_config = None if config is None else config_identity(config)
         self._begun: list[Finish[ScenarioResult]] = []
@@ -124,23 +109,11 @@ class ExperimentRun:
             return probe.run(inputs)
 
         uses = self._labels if probe.name == "boundaries" else None
-        return self._store.run(probe.name, probe.record, run, uses)
+        return self._store.run(probe.name, RESULT_TYPES[probe.name], run, uses)
 
     def learning_curve(self, folder: Path, models: Mapping[str, SystemSource]) -> LearningCurve:
         """How everything depends on the number of background sessions."""
-        ranking = replace(
-            self._ranking, runs={}, groups={}, context_lengths=False, exports=frozenset()
-        )
-        compute = partial(
-            learning_curve,
-            self._data,
-            folder,
-            models,
-            ranking,
-            self._settings.generation_contexts,
-            self._settings.learning_curve_config,
-            self._steps,
-        )
+        compute = partial(learning_curve, self._data, folder, models, self._settings, self._steps)
         return self._store.run("learning_curve", LearningCurve, compute, self._curve_config)
 
     def _known_visitors(self, train: Train) -> dict[str, Finish[ScenarioResult]]:
@@ -175,7 +148,7 @@ class ExperimentRun:
         begun: dict[str, Finish[ScenarioResult]] = {}
         for name in self._settings.scenarios:
             start = partial(
-                begin_scenario, name, evaluation, systems, self._ranking, self._out / "trec",
+                begin_scenario, name, evaluation, systems, self._settings, self._out / "trec",
                 self._steps, train,
             )  # fmt: skip
             step = f"{prefix}{name}"
@@ -187,6 +160,8 @@ class ExperimentRun:
                     finish()
         return begun
 
+
+RESULT_TYPES = get_type_hints(ExperimentResults)
 
 KIND = "report"
 

@@ -20,7 +20,8 @@ import polars as pl
 from nextquery.evaluation.comparison import Comparison, Quality, RankedSystem
 from nextquery.evaluation.lists import run_generation, sample_contexts
 from nextquery.evaluation.scenario_features import read_evaluation_data
-from nextquery.evaluation.scenario_run import RankingSettings, find_comparison, run_scenario
+from nextquery.evaluation.scenario_run import begin_scenario, find_comparison
+from nextquery.evaluation.settings import ExperimentSettings
 from nextquery.evaluation.steps import Steps
 from nextquery.evaluation.systems import (
     COUNT_MODELS,
@@ -98,15 +99,12 @@ def learning_curve(
     data: PreparedData,
     folder: Path,
     models: Mapping[str, SystemSource],
-    settings: RankingSettings,
-    contexts: int,
-    config: str | None,
+    settings: ExperimentSettings,
     steps: Steps,
 ) -> LearningCurve:
-    """Measure every size; models that are trained for it stay in `folder`.
-
-    `config` trains the first model under study at every size; without one it is taken as it is.
-    """
+    """Measure every size; models that are trained for it stay in `folder`."""
+    config = settings.learning_curve_config
+    settings = replace(settings, runs={}, users_apart={}, exports=())
     points, scores_by_size = [], []
     for share in SHARES:
         steps.begin(f"learning curve, {share:.0%} of the users")
@@ -120,7 +118,7 @@ def learning_curve(
                     data, folder / name, config, keep, ("background",), subset, round(1 / share)
                 )
             with open_systems(part, folder / "count_models", sources, {}, {}, FITTED) as systems:
-                point, scores = _measure(part, folder, systems, settings, contexts, steps)
+                point, scores = _measure(part, folder, systems, settings, steps)
         finally:
             shutil.rmtree(part.path)
         points.append(point)
@@ -154,17 +152,21 @@ def _measure(
     part: PreparedData,
     folder: Path,
     systems: Systems,
-    settings: RankingSettings,
-    contexts: int,
+    settings: ExperimentSettings,
     steps: Steps,
 ) -> tuple[CurvePoint, dict[str, list[ScoredQuery]]]:
     """One size without perplexities, and each system's scores of the true next queries."""
     evaluation = read_evaluation_data(part)
     trec = folder / "trec"
-    ranked = run_scenario(SCENARIO, evaluation, systems, settings, trec, steps)
+    ranked = begin_scenario(
+        SCENARIO, evaluation, systems, settings, trec, steps, context_lengths=False
+    )()
     shutil.rmtree(trec, ignore_errors=True)
     cases = sample_contexts(
-        evaluation.sessions["test"], evaluation.background, contexts, settings.rules.seed
+        evaluation.sessions["test"],
+        evaluation.background,
+        settings.generation_contexts,
+        settings.seed,
     )
     lists = run_generation(systems.suggesters, cases, evaluation.background, steps).systems
     alone, scores = {}, {}

@@ -35,6 +35,7 @@ from nextquery.evaluation.scenario_features import (
     is_test,
 )
 from nextquery.evaluation.scenarios import Noise, Rules
+from nextquery.evaluation.settings import ExperimentSettings
 from nextquery.evaluation.steps import OPTIONAL, Finish, Steps, finished
 from nextquery.evaluation.systems import RESERVED, Systems
 from nextquery.evaluation.trec import (
@@ -55,7 +56,7 @@ from nextquery.ranking.cases import (
     Integers,
     reciprocal_ranks,
 )
-from nextquery.ranking.features import BASELINE_FEATURES, FeatureTable
+from nextquery.ranking.features import BASELINE_FEATURES
 from nextquery.ranking.lambdamart import RankedPart, TreeShape
 from nextquery.ranking.scoring import EARLIER, FORMS, CaseScorer, FoldScorer, Track
 
@@ -230,11 +231,10 @@ def by_context_length(
     The ranker is the one trained with whole contexts; its other features still see the whole
     context, so that only the model's view changes.
     """
-    wanted = of_length(part.cases, "long")
-    if wanted.sum() < FEWEST_CASES:
-        return ContextLengthResult(int(wanted.sum()), f"at least {FEWEST_CASES} are needed")
-    cases = part.cases.select(wanted)
-    whole = FeatureTable(part.features.names, part.features.values[wanted[part.cases.owners]])
+    part = part.select(of_length(part.cases, "long"))
+    cases, whole = part.cases, part.features
+    if len(cases) < FEWEST_CASES:
+        return ContextLengthResult(len(cases), f"at least {FEWEST_CASES} are needed")
     queries: dict[str, Mapping[str, Quality]] = {}
     ranks: dict[RankedSystem, Integers] = {}
     ranker, alone = RankedSystem("baseline", name), RankedSystem(model=name)
@@ -269,55 +269,28 @@ FEWEST = {"training": 100, "validation": 50, "test": 50}
 """A scenario with fewer cases than these in a part says so and reports no result."""
 
 
-@dataclass(frozen=True)
-class RankingSettings:
-    """What the ranking scenarios can be told."""
-
-    rules: Rules
-    seeds: int
-    """Rankers trained for each learnt system."""
-    ranker_cases: int | None
-    """At most this many cases of a split teach the rankers; None: all."""
-    runs: Mapping[str, Sequence[Path]] = field(default_factory=dict)
-    """Runs that others made, by system; a file's name begins with its scenario and a dot."""
-    groups: UserGroups = field(default_factory=dict)
-    """Users whose test cases are reported apart as well."""
-    test_users: int | None = None
-    """The test cases of this many users only; None: of everybody."""
-    context_lengths: bool = True
-    """Whether to score long sessions again with the model seeing fewer queries."""
-    exports: Set[str] = frozenset()
-    """`seeds`: also a run of each seed; `learning`: also the cases of all other splits."""
-
-
-def run_scenario(
-    name: str,
-    evaluation: EvaluationData,
-    systems: Systems,
-    settings: RankingSettings,
-    trec: Path,
-    steps: Steps,
-) -> ScenarioResult:
-    """All results of a scenario; the files about its test cases go to the folder `trec`."""
-    return begin_scenario(name, evaluation, systems, settings, trec, steps, train_here)()
-
-
 def begin_scenario(
     name: str,
     evaluation: EvaluationData,
     systems: Systems,
-    settings: RankingSettings,
+    settings: ExperimentSettings,
     trec: Path,
     steps: Steps,
-    train: Train,
+    train: Train = train_here,
+    *,
+    context_lengths: bool = True,
 ) -> Finish[ScenarioResult]:
-    """The same in two halves: features at once, and what waits for the rankers when called."""
+    """Calculate the features at once, and all that waits for the rankers when the result is called.
+
+    The files about the test cases go to the folder `trec`. With `context_lengths` long sessions are
+    scored again with the model seeing fewer queries.
+    """
     title = f"new_{name}" if evaluation.new_visitors else name
     steps.begin(title)
-    runs = _read_runs(title, settings.runs, systems)
-    cases = build_cases(
-        name, evaluation, settings.rules, settings.ranker_cases, settings.test_users
-    )
+    runs = _read_runs(title, settings.run_files(), systems)
+    user_groups = read_user_groups(settings.users_apart)
+    rules = Rules(settings.min_followers, settings.seed)
+    cases = build_cases(name, evaluation, rules, settings.ranker_cases, settings.test_users)
     facts = _facts(cases, evaluation)
     if facts.too_few:
         return finished(facts)
@@ -355,12 +328,14 @@ def begin_scenario(
         _export(trec, title, parts, scores["test"], ranked, settings.exports)
         reference = next(iter(systems.models), "")
         measured = {
-            split: _measure(ranks, scores[split], reference, tuple(runs), settings, evaluation)
+            split: _measure(
+                ranks, scores[split], reference, tuple(runs), user_groups, evaluation.clicked
+            )
             for split, ranks in ranked.items()
         }
         groups = trained[0].groups
         by_length = {}
-        if settings.context_lengths and not evaluation.new_visitors:
+        if context_lengths and not evaluation.new_visitors:
             by_length = {
                 model: by_context_length(
                     parts["test"],
@@ -476,8 +451,8 @@ def _measure(
     scores: Mapping[RankedSystem, Floats],
     reference: str,
     runs: Sequence[str],
-    settings: RankingSettings,
-    evaluation: EvaluationData,
+    user_groups: UserGroups,
+    clicked: Set[int],
 ) -> SplitResult:
     present = [RankedSystem(model=run) for run in runs if RankedSystem(model=run) in ranked.ranks]
     pairs = compared_pairs(ranked.ranks, reference)
@@ -497,8 +472,8 @@ def _measure(
         comparisons=summary.comparisons,
         users=len({case.user for case in ranked.cases.cases}),
         by_session_length=by_session_length(ranked, pairs),
-        by_last_click=by_last_click(ranked, evaluation.clicked),
-        by_user_group=by_user_group(ranked, settings.groups, pairs),
+        by_last_click=by_last_click(ranked, clicked),
+        by_user_group=by_user_group(ranked, user_groups, pairs),
     )
 
 
@@ -526,7 +501,7 @@ def _export(
     parts: Mapping[str, RankedPart],
     scores: Mapping[RankedSystem, Floats],
     ranked: Mapping[str, SystemRanks],
-    exports: Set[str],
+    exports: Sequence[str],
 ) -> None:
     """The test cases, their qrels, one run per system, and the ranks of all cases.
 

@@ -23,8 +23,7 @@ from nextquery.evaluation.learning_curve import (
 )
 from nextquery.evaluation.probes.gates import GateComparison, GateResult
 from nextquery.evaluation.results import ExperimentResults
-from nextquery.evaluation.scenario_run import RankingSettings, ScenarioResult
-from nextquery.evaluation.scenarios import Rules
+from nextquery.evaluation.scenario_run import ScenarioResult
 from nextquery.evaluation.settings import ExperimentSettings
 from nextquery.evaluation.steps import (
     FOLDER,
@@ -457,10 +456,9 @@ def test_count_systems_are_fitted_anew_and_a_given_one_is_not(
     small_data: PreparedData, shared_words: Scorer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nextquery.evaluation.learning_curve.SHARES", (1 / 16, 1 / 4, 1.0))
-    settings = RankingSettings(Rules(), 1, 200)
-    models = {"mine": shared_words}
+    settings = ExperimentSettings(seeds=1, ranker_cases=200, generation_contexts=40)
     with show_steps() as steps:
-        result = learning_curve(small_data, tmp_path, models, settings, 40, None, steps)
+        result = learning_curve(small_data, tmp_path, {"mine": shared_words}, settings, steps)
 
     sessions = [point.sessions for point in result.points]
     assert sessions == sorted(sessions)

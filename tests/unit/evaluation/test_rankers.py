@@ -28,8 +28,8 @@ from nextquery.evaluation.scenario_features import (
     as_new_visitors,
     read_evaluation_data,
 )
-from nextquery.evaluation.scenario_run import RankingSettings, ScenarioResult, run_scenario
-from nextquery.evaluation.scenarios import Rules
+from nextquery.evaluation.scenario_run import ScenarioResult, begin_scenario
+from nextquery.evaluation.settings import ExperimentSettings
 from nextquery.evaluation.steps import show_steps
 from nextquery.evaluation.systems import Systems
 from nextquery.evaluation.trec import (
@@ -42,6 +42,7 @@ from nextquery.evaluation.trec import (
     write_run,
 )
 from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.privacy import pseudonym
 from nextquery.ranking.cases import CaseSet, RankingCase, user_fold
 from nextquery.ranking.features import BASELINE_FEATURES, FeatureTable, QueryVectors
 from nextquery.ranking.lambdamart import RankedPart
@@ -239,11 +240,11 @@ def first(
     """A whole scenario of one model and a sentence encoder, and the folder of its runs."""
     vectors = QueryVectors(lambda texts: [[text.count(c) for c in "aeiou"] for text in texts])
     systems = Systems({"qvmm": qvmm}, {"mine": shared_words}, query_vectors=vectors)
-    exports = frozenset({"seeds", "learning"})
-    settings = RankingSettings(Rules(), seeds=2, ranker_cases=150, exports=exports)
+    settings = ExperimentSettings(seeds=2, ranker_cases=150, exports=("seeds", "learning"))
     folder = tmp_path_factory.mktemp("trec")
     with show_steps() as steps:
-        return run_scenario("every_context", evaluation, systems, settings, folder, steps), folder
+        finish = begin_scenario("every_context", evaluation, systems, settings, folder, steps)
+        return finish(), folder
 
 
 @pytest.mark.slow
@@ -293,6 +294,7 @@ def test_runs_agree_with_the_results_and_are_private(first: tuple[ScenarioResult
 @pytest.mark.slow
 def test_external_runs_are_compared_with_the_systems_and_can_feed_a_ranker(
     first: tuple[ScenarioResult, Path],
+    small_data: PreparedData,
     evaluation: EvaluationData,
     qvmm: QVMM,
     shared_words: Scorer,
@@ -307,14 +309,19 @@ def test_external_runs_are_compared_with_the_systems_and_can_feed_a_ranker(
         "theirs": (theirs,),
         "other": (tmp_path / "robust.run",),
     }
-    some = {item.user for item in evaluation.sessions["test"][::3]}
-    settings = RankingSettings(Rules(), 2, 150, runs, {"some": some}, context_lengths=False)
+    log = pl.read_csv(small_data.path.with_name("log.tsv"), separator="\t", infer_schema=False)
+    ids = log["AnonID"].unique().sort()[::3]
+    (tmp_path / "some.txt").write_text("\n".join(ids))
+    settings = ExperimentSettings(
+        seeds=2, ranker_cases=150, runs=runs, users_apart={"some": tmp_path / "some.txt"}
+    )
     with show_steps() as steps:
-        result = run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
+        inputs = "every_context", evaluation, systems, settings, tmp_path, steps
+        result = begin_scenario(*inputs, context_lengths=False)()
         lines = theirs.read_text().splitlines(keepends=True)
         theirs.write_text("".join(lines[: len(lines) // 2]))
         with pytest.raises(InputError, match=r"lacks \d+ of"):
-            run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
+            begin_scenario(*inputs)()
 
     assert result.systems["again"] == result.systems["theirs"] == result.systems["mine"]
     assert "other" not in result.systems, "it is of another scenario"
@@ -329,7 +336,7 @@ def test_external_runs_are_compared_with_the_systems_and_can_feed_a_ranker(
     assert pairs["theirs", "mine"].p_holm == 1.0
     assert pairs["baseline+theirs", "baseline"].difference_low_by_user is not None
     assert not result.by_context_length, "it was not asked for"
-    apart = result.by_user_group["some"]
+    apart, some = result.by_user_group["some"], {str(pseudonym(text)) for text in ids}
     assert apart.cases == sum(item.user in some for item in evaluation.sessions["test"])
     assert apart.cases < result.cases["test"]
     assert set(apart.systems) == set(result.systems)
@@ -338,10 +345,10 @@ def test_external_runs_are_compared_with_the_systems_and_can_feed_a_ranker(
 def test_too_few_cases_end_before_anything_is_scored(
     evaluation: EvaluationData, shared_words: Scorer, tmp_path: Path
 ) -> None:
-    settings = RankingSettings(Rules(min_followers=5000), seeds=1, ranker_cases=200)
+    settings = ExperimentSettings(min_followers=5000, seeds=1, ranker_cases=200)
     with show_steps() as steps:
         systems = Systems({}, {"mine": shared_words})
-        result = run_scenario("next_query", evaluation, systems, settings, tmp_path, steps)
+        result = begin_scenario("next_query", evaluation, systems, settings, tmp_path, steps)()
 
     assert result.too_few is not None
     assert result.too_few.startswith("0 training cases, 100 needed; 0 validation cases")
@@ -370,9 +377,9 @@ def test_new_visitors_are_ranked_by_rankers_of_other_users(
 
     evaluation = as_new_visitors(evaluation, small_data, tmp_path, 2)
     systems = Systems({"qvmm": qvmm}, {"insider": Insider()}).for_new_visitors()
-    settings = RankingSettings(Rules(), seeds=1, ranker_cases=400)
+    settings = ExperimentSettings(seeds=1, ranker_cases=400)
     with show_steps() as steps:
-        result = run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
+        result = begin_scenario("every_context", evaluation, systems, settings, tmp_path, steps)()
 
     # one ranker learns from the insider's users, the other from the rest
     assert result.rankers["baseline+insider:sum"].importances["insider:sum"] == 0

@@ -1,7 +1,8 @@
-"""All probes of an experiment: what each measures, its record, and its section of the report.
+"""All probes of an experiment: what each measures, and its section of the report.
 
 A probe is a step of the experiment that needs no ranker. To add one, write a function that takes a
-`ProbeInput`, a row of `PROBES`, and a field of `ExperimentResults` with the name of the probe.
+`ProbeInput`, a row of `PROBES`, and a field of `ExperimentResults` with the name of the probe and
+the type of its result.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,12 +25,7 @@ from nextquery.evaluation.lists import (
     run_generation,
     sample_contexts,
 )
-from nextquery.evaluation.paper import (
-    PaperExamples,
-    SampleTable,
-    paper_examples,
-    sample_suggestions,
-)
+from nextquery.evaluation.paper import SampleTable, paper_examples, sample_suggestions
 from nextquery.evaluation.probes.gates import (
     BoundaryResult,
     GateComparison,
@@ -107,11 +103,9 @@ class Section(NamedTuple):
 
 @dataclass(frozen=True)
 class Probe:
-    """A step of the experiment; its name is that of a field of `ExperimentResults`."""
+    """A step of the experiment whose result is the field `name` of `ExperimentResults`."""
 
     name: str
-    record: Any
-    """The type of the result."""
     run: Callable[[ProbeInput], Any]
     section: Section | None = None
     """None: shown in the section of another probe."""
@@ -206,58 +200,38 @@ def _list_times(inputs: ProbeInput) -> dict[str, float]:
 PROBES: tuple[Probe, ...] = (
     Probe(
         "generation",
-        GenerationResult,
         lambda inputs: _lists(inputs, inputs.test),
         Section("generation", "Suggestions without candidates", sections.generation),
     ),
     Probe(  # of visitors whom the background does not know
         "unseen_generation",
-        GenerationResult,
         lambda inputs: _lists(inputs, inputs.evaluation.sessions.get(UNSEEN_USERS, [])),
     ),
     Probe(
         "completion",
-        CompletionResult,
         _completion,
         Section("completion", "Completion and the next word", sections.completion),
     ),
-    Probe(
-        "returning",
-        ReturningResult,
-        _returning,
-        Section("returning", "Returning visitors", sections.returning),
-    ),
-    Probe("samples", SampleTable, _samples),
-    Probe(
-        "paper_examples",
-        dict[str, PaperExamples],
-        lambda inputs: paper_examples(inputs.systems.models),
-    ),
-    Probe("ngrams", dict[str, tuple[NgramPerplexity, ...]], _ngrams),
-    Probe(
-        "gates",
-        dict[str, GateComparison | GateResult],
-        _gates,
-        Section("gates", "Update gates and noise", sections.gates),
-    ),
+    Probe("returning", _returning, Section("returning", "Returning visitors", sections.returning)),
+    Probe("samples", _samples),
+    Probe("paper_examples", lambda inputs: paper_examples(inputs.systems.models)),
+    Probe("ngrams", _ngrams),
+    Probe("gates", _gates, Section("gates", "Update gates and noise", sections.gates)),
     Probe(
         "hidden_intent",
-        dict[str, IntentResult],
         _hidden_intent,
         Section("intent", "The hidden intent of a synthetic log", sections.hidden_intent),
     ),
     Probe(
         "boundaries",
-        BoundaryResult,
         _boundaries,
         Section("boundaries", "Session boundaries", sections.boundaries),
     ),
     Probe(
         "projections",
-        dict[str, Projections],
         _projections,
         Section("vectors", "Words and queries in space", sections.projections),
     ),
-    Probe("decoding", dict[str, DecodingTime], _decoding, timed=True),
-    Probe("list_times", dict[str, float], _list_times, timed=True),
+    Probe("decoding", _decoding, timed=True),
+    Probe("list_times", _list_times, timed=True),
 )
