@@ -6,7 +6,7 @@ bootstrap, decisions by a permutation test. The likelihood is compared on next q
 models know all words, since a model with fewer words predicts "unknown" more easily.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 
 from nextquery.artifacts import further_entries, open_artifact, publish
 from nextquery.errors import InputError
+from nextquery.evaluation.lists import rank_in, suggest_all
 from nextquery.evaluation.settings import CheckSettings
 from nextquery.logs.data_folder import UNSEEN_USERS, PreparedData
 from nextquery.records import ScoredQuery
-from nextquery.suggesters.base import BatchScorer, BatchSuggester, Scorer, Suggester
+from nextquery.suggesters.base import BatchScorer, Scorer, Suggester
 from nextquery.suggesters.loading import load
 
 Floats = NDArray[np.float64]
-Lists = Callable[[Sequence["Case"]], list[list[str]]]
 RESAMPLES = 4000
 SIGNIFICANT = 0.01
 """Below this chance a loss is a regression."""
@@ -95,15 +95,10 @@ def check(new: Path, old: Path, data: PreparedData, settings: CheckSettings | No
         )
     users = len({case.user for case in cases})
     models = {"new": load(new), "old": load(old)}
-    systems: dict[str, Lists] = {
-        **{name: model_lists(model, settings.list_length) for name, model in models.items()},
-        **trivial_rules(data, settings.list_length),
-    }
-    ranks = {name: reciprocal_ranks(lists, cases) for name, lists in systems.items()}
+    ranks = reciprocal_ranks(models, data, cases, settings.list_length)
     differences = [
         _difference("mrr", other, ranks["new"], ranks[other], cases, settings.tolerance)
-        for other in systems
-        if other != "new"
+        for other in ("old", *RULES)
     ]
     nats, known = _nats(models["new"], models["old"], cases)
     if known:
@@ -111,11 +106,7 @@ def check(new: Path, old: Path, data: PreparedData, settings: CheckSettings | No
             "nll", "old", -nats["new"], -nats["old"], known, settings.tolerance
         )
         differences.append(difference)
-    old_ranks = {
-        rule: _difference("mrr", rule, ranks["old"], ranks[rule], cases, settings.tolerance)
-        for rule in systems
-        if rule not in models
-    }
+    beat_old = better_rules("old", ranks, cases, settings.tolerance)
     return Check(
         new=str(new),
         old=str(old),
@@ -124,26 +115,25 @@ def check(new: Path, old: Path, data: PreparedData, settings: CheckSettings | No
         mrr={name: float(values.mean()) for name, values in ranks.items()},
         nll={name: float(values.mean()) for name, values in nats.items()} if known else {},
         differences=tuple(differences),
-        reasons=tuple(_reasons(differences, old_ranks, users, settings)),
+        reasons=tuple(_reasons(differences, beat_old, users, settings)),
     )
 
 
 def _reasons(
     differences: Sequence[Difference],
-    old_ranks: Mapping[str, Difference],
+    beat_old: Sequence[str],
     users: int,
     settings: CheckSettings,
 ) -> list[str]:
     """What speaks against the new model.
 
-    A rule that already beats the old model does not speak for keeping that model.
+    The rules `beat_old` already beat the old model and do not speak for keeping it.
     """
     reasons = []
     if users < settings.min_users:
         reasons.append(f"only {users} users have later sessions; {settings.min_users} are needed")
     for difference in differences:
-        before = old_ranks.get(difference.other)
-        if difference.p_worse >= SIGNIFICANT or (before and before.p_worse < SIGNIFICANT):
+        if difference.p_worse >= SIGNIFICANT or difference.other in beat_old:
             continue
         if difference.measure == "nll":
             reasons.append(
@@ -151,7 +141,7 @@ def _reasons(
                 f"nats per symbol, {-difference.old:.3f} before"
             )
         else:
-            other = difference.other if before else "the old model"
+            other = "the old model" if difference.other == "old" else difference.other
             reasons.append(f"MRR {difference.new:.4f}, {other} has {difference.old:.4f}")
     return reasons
 
@@ -190,32 +180,24 @@ def draw_cases(rows: pl.DataFrame, most: int) -> list[Case]:
     return [cases[index] for index in sorted(drawn.tolist())]
 
 
-def model_lists(model: Suggester, n: int) -> Lists:
-    """A model's lists of `n`."""
-
-    def lists(cases: Sequence[Case]) -> list[list[str]]:
-        contexts = [case.context for case in cases]
-        if isinstance(model, BatchSuggester):
-            suggestions = model.suggest_many(contexts, n)
-        else:
-            suggestions = [model.suggest(context, n) for context in contexts]
-        return [[item.text for item in items] for items in suggestions]
-
-    return lists
+RULES = ("popularity", "dropped words")
+"""What needs no model: popular queries, and the last query without some of its words."""
 
 
-def trivial_rules(data: PreparedData, n: int) -> dict[str, Lists]:
-    """What needs no model: popular queries, and the last query without some of its words."""
+def reciprocal_ranks(
+    models: Mapping[str, Suggester], data: PreparedData, cases: Sequence[Case], n: int
+) -> dict[str, Floats]:
+    """One over the rank of each next query in the lists of `n` of models and rules, 0 if absent."""
+    contexts = [case.context for case in cases]
+    lists = {name: suggest_all(model, contexts, iter, n) for name, model in models.items()}
     frequent = data.counts("queries").sort("count", "query", descending=[True, False])
     popular = frequent.head(n + 100).select("query").collect()["query"].to_list()
-
-    def popularity(cases: Sequence[Case]) -> list[list[str]]:
-        return [[query for query in popular if query not in case.context][:n] for case in cases]
-
-    def dropped_words(cases: Sequence[Case]) -> list[list[str]]:
-        return [shorter_queries(case.context, n) for case in cases]
-
-    return {"popularity": popularity, "dropped words": dropped_words}
+    lists["popularity"] = [[text for text in popular if text not in c][:n] for c in contexts]
+    lists["dropped words"] = [shorter_queries(context, n) for context in contexts]
+    return {
+        name: np.array([1 / rank_in(texts, c.query) for texts, c in zip(rows, cases, strict=True)])
+        for name, rows in lists.items()
+    }
 
 
 def shorter_queries(context: Sequence[str], n: int) -> list[str]:
@@ -232,6 +214,18 @@ def shorter_queries(context: Sequence[str], n: int) -> list[str]:
     return [text for text in dict.fromkeys(shorter) if text and text not in context][:n]
 
 
+def better_rules(
+    name: str, ranks: Mapping[str, Floats], cases: Sequence[Case], tolerance: float
+) -> list[str]:
+    """The rules that are better than a model over users, by more than the tolerance."""
+    return [
+        rule
+        for rule in RULES
+        if _difference("mrr", rule, ranks[name], ranks[rule], cases, tolerance).p_worse
+        < SIGNIFICANT
+    ]
+
+
 def compare_with_rules(
     model: Suggester, data: PreparedData, rows: pl.DataFrame, most: int
 ) -> tuple[dict[str, float], tuple[str, ...]]:
@@ -240,26 +234,9 @@ def compare_with_rules(
     cases = draw_cases(rows, most)
     if not cases:
         return {}, ()
-    ranks = {"model": reciprocal_ranks(model_lists(model, settings.list_length), cases)}
-    better = []
-    for rule, lists in trivial_rules(data, settings.list_length).items():
-        ranks[rule] = reciprocal_ranks(lists, cases)
-        difference = _difference(
-            "mrr", rule, ranks["model"], ranks[rule], cases, settings.tolerance
-        )
-        if difference.p_worse < SIGNIFICANT:
-            better.append(rule)
+    ranks = reciprocal_ranks({"model": model}, data, cases, settings.list_length)
+    better = better_rules("model", ranks, cases, settings.tolerance)
     return {name: float(values.mean()) for name, values in ranks.items()}, tuple(better)
-
-
-def reciprocal_ranks(lists: Lists, cases: Sequence[Case]) -> Floats:
-    """One over the rank of each next query in its list; 0 where it is not there."""
-    ranks = []
-    for start in range(0, len(cases), _BATCH):
-        some = cases[start : start + _BATCH]
-        for case, texts in zip(some, lists(some), strict=True):
-            ranks.append(1 / (texts.index(case.query) + 1) if case.query in texts else 0.0)
-    return np.array(ranks)
 
 
 def _nats(new: Scorer, old: Scorer, cases: Sequence[Case]) -> tuple[dict[str, Floats], list[Case]]:

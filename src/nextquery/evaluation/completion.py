@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextquery.evaluation.comparison import bootstrap_interval, paired_t_test
-from nextquery.evaluation.lists import GenerationCase
+from nextquery.evaluation.lists import GenerationCase, rank_in
 from nextquery.evaluation.steps import Steps
 from nextquery.suggesters.base import Completer
 
@@ -127,7 +127,7 @@ def typed_ranks(system: Completer, context: Sequence[str], query: str) -> Ranks:
             texts = [
                 completion.text for completion in system.complete(context, query[:length], LISTED)
             ]
-            ranks[index] = texts.index(query) + 1 if query in texts else np.inf
+            ranks[index] = rank_in(texts, query)
     return ranks
 
 
@@ -140,8 +140,7 @@ def next_word_ranks(system: Completer, context: Sequence[str], query: str) -> li
         completions = system.complete(context, typed, LISTED)
         later = (completion.text.split()[known:] for completion in completions)
         following = list(dict.fromkeys(rest[0] for rest in later if rest))
-        expected = words[known]
-        ranks.append(following.index(expected) + 1 if expected in following else np.inf)
+        ranks.append(rank_in(following, words[known]))
     return ranks
 
 

@@ -268,7 +268,7 @@ def run_generation(
             refused_by_guards=refused / max(refused + kept, 1),
             text=None if guard is None else text_quality(lists, contexts, guard),
         )
-        ranks = [_rank(texts, case.next_query) for texts, case in zip(lists, cases, strict=True)]
+        ranks = [rank_in(texts, case.next_query) for texts, case in zip(lists, cases, strict=True)]
         reciprocal[name] = 1.0 / np.array(ranks)
     users = [case.user for case in cases]
     against = _against_trivial(reciprocal, trivial, users)
@@ -298,22 +298,32 @@ def suggest_all(
     suggester: ListMaker,
     contexts: Sequence[tuple[str, ...]],
     track: Callable[[range], Iterable[int]],
+    n: int = LISTED,
 ) -> list[list[str]]:
-    """The texts suggested for each context."""
+    """The at most `n` texts suggested for each context."""
     lists: list[list[str]] = []
     for start in track(range(0, len(contexts), _BATCH)):
         batch = contexts[start : start + _BATCH]
         if isinstance(suggester, BatchSuggester):
-            rows = suggester.suggest_many(batch, LISTED)
+            rows = suggester.suggest_many(batch, n)
         else:
-            rows = [suggester.suggest(context, LISTED) for context in batch]
+            rows = [suggester.suggest(context, n) for context in batch]
         lists += [[suggestion.text for suggestion in row] for row in rows]
     return lists
 
 
-def word_overlap(suggestion: str, wanted: str) -> float:
+def rank_in(texts: Sequence[str], query: str) -> float:
+    """The position of a query in a list, from 1; infinite if it is not there.
+
+    >>> rank_in(["rome", "oslo"], "oslo"), rank_in([], "oslo")
+    (2, inf)
+    """
+    return texts.index(query) + 1 if query in texts else float("inf")
+
+
+def word_overlap(suggestion: str, next_query: str) -> float:
     """The F1 of the words of two queries."""
-    left, right = set(suggestion.split()), set(wanted.split())
+    left, right = set(suggestion.split()), set(next_query.split())
     shared = len(left & right)
     return 2.0 * shared / (len(left) + len(right)) if shared else 0.0
 
@@ -337,12 +347,12 @@ def _quality(
         for texts, case, keep in zip(lists, cases, marks, strict=True)
         if keep
     ]
-    ranks = np.array([_rank(texts, wanted) for texts, wanted in rows])
-    informational = np.array([wanted not in frequent for _, wanted in rows], dtype=np.bool_)
+    ranks = np.array([rank_in(texts, query) for texts, query in rows])
+    informational = np.array([query not in frequent for _, query in rows], dtype=np.bool_)
     shown = [texts[:SHOWN] for texts, _ in rows if texts]
     several = [list_diversity(texts) for texts in shown if len(texts) > 1]
     unseen = [text not in background for texts in shown for text in texts]
-    overlaps = [[word_overlap(t, wanted) for t in texts[:SHOWN]] or [0.0] for texts, wanted in rows]
+    overlaps = [[word_overlap(t, query) for t in texts[:SHOWN]] or [0.0] for texts, query in rows]
     return GenerationQuality(
         contexts=len(rows),
         coverage=float(np.mean([bool(texts) for texts, _ in rows])),
@@ -358,10 +368,6 @@ def _quality(
         if frequent and informational.any()
         else None,
     )
-
-
-def _rank(texts: Sequence[str], wanted: str) -> float:
-    return texts.index(wanted) + 1 if wanted in texts else float("inf")
 
 
 def _refused(suggester: ListMaker) -> int:

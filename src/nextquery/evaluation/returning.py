@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nextquery.errors import InputError
 from nextquery.evaluation.comparison import RESAMPLES, user_numbers
-from nextquery.evaluation.lists import suggest_all
+from nextquery.evaluation.lists import rank_in, suggest_all
 from nextquery.evaluation.steps import OPTIONAL, Steps
 from nextquery.logs.data_folder import UNSEEN_USERS, PreparedData
 from nextquery.ranking.cases import BackgroundCounts
@@ -193,18 +193,13 @@ class _Cases:
     """The next queries of requests, and their users."""
 
     def __init__(self, requests: Sequence[PastRequest], frequent: set[str]) -> None:
-        self._wanted = [request.next_query for request in requests]
+        self._next_queries = [request.next_query for request in requests]
         self._users = user_numbers([request.user for request in requests])
-        self._informational = np.array([wanted not in frequent for wanted in self._wanted])
+        self._informational = np.array([query not in frequent for query in self._next_queries])
 
     def quality(self, lists: Texts) -> ListQuality:
         """How well lists have the next query."""
-        ranks = np.array(
-            [
-                texts.index(wanted) + 1 if wanted in texts else np.inf
-                for texts, wanted in zip(lists, self._wanted, strict=True)
-            ]
-        )
+        ranks = np.array(list(map(rank_in, lists, self._next_queries)))
         special = self._informational
         reciprocal = 1.0 / ranks
         return ListQuality(
@@ -233,8 +228,8 @@ class _Cases:
 
     def _hits(self, lists: Texts) -> tuple[Floats, Floats]:
         """Whether each list has the next query, and the length of each."""
-        pairs = zip(lists, self._wanted, strict=True)
-        hits = np.array([wanted in texts for texts, wanted in pairs], dtype=np.float64)
+        pairs = zip(lists, self._next_queries, strict=True)
+        hits = np.array([query in texts for texts, query in pairs], dtype=np.float64)
         return hits, np.array([len(texts) for texts in lists], dtype=np.float64)
 
     def precision_ratio(self, lists: Texts, other_lists: Texts) -> Estimate | None:
