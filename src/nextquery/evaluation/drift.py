@@ -121,10 +121,11 @@ def drift(new: PreparedData, old: PreparedData, model: Path | None = None) -> Dr
 def _reasons(before: float, after: float, fit: ModelFit | None) -> Iterator[str]:
     if after - before > UNKNOWN_RISE:
         yield f"{after:.1%} of the words are unknown, {before:.1%} were"
-    if fit is not None and fit.ratio > PERPLEXITY_RISE:
+    if fit is None:
+        return
+    if fit.ratio > PERPLEXITY_RISE:
         yield f"perplexity {fit.new:,.1f} on new sessions, {fit.old:,.1f} on earlier ones"
-    for rule in fit.worse_than if fit is not None else ():
-        assert fit is not None
+    for rule in fit.worse_than:
         yield f"MRR {fit.mrr['model']:.4f} on new sessions, {rule} has {fit.mrr[rule]:.4f}"
 
 

@@ -68,6 +68,7 @@ class ExperimentRun:
         self._curve_config = None if config is None else config_identity(config)
         self._begun: list[Finish[ScenarioResult]] = []
         self._evaluation: EvaluationData = read_evaluation_data(data)
+        self._probe_input = ProbeInput(data, systems, self._evaluation, settings, steps)
 
     def results(self, training: Mapping[str, TrainingFacts]) -> ExperimentResults:
         """Every step's result, with the facts that training left in the model folders.
@@ -76,8 +77,13 @@ class ExperimentRun:
         """
         manifest = self._data.artifact.manifest
         with RankerProcesses() as processes:
-            known = self._known_visitors(processes.train)
-            new = self._new_visitors(processes.train)
+            known: dict[str, Finish[ScenarioResult]] = {}
+            new: dict[str, Finish[ScenarioResult]] = {}
+            if self._settings.visitors != "new":
+                known = self._scenarios("", self._known_visitors(), self._systems, processes.train)
+            if self._settings.visitors != "known":
+                systems = self._systems.for_new_visitors()
+                new = self._scenarios("new_", self._new_visitors(), systems, processes.train)
             probes = {probe.name: self._probe(probe) for probe in PROBES if not probe.timed}
             scenarios = {name: finish() for name, finish in known.items()}
             new_visitors = {name: finish() for name, finish in new.items()}
@@ -100,13 +106,10 @@ class ExperimentRun:
 
     def _probe(self, probe: Probe) -> Any:
         """The result of a probe, an earlier run's if there is one."""
-        inputs = ProbeInput(
-            self._data, self._systems, self._evaluation, self._settings, self._steps
-        )
 
         def run() -> Any:
             self._steps.begin(probe.name.replace("_", " "))
-            return probe.run(inputs)
+            return probe.run(self._probe_input)
 
         uses = self._labels if probe.name == "boundaries" else None
         return self._store.run(probe.name, RESULT_TYPES[probe.name], run, uses)
@@ -116,30 +119,24 @@ class ExperimentRun:
         compute = partial(learning_curve, self._data, folder, models, self._settings, self._steps)
         return self._store.run("learning_curve", LearningCurve, compute, self._curve_config)
 
-    def _known_visitors(self, train: Train) -> dict[str, Finish[ScenarioResult]]:
-        if self._settings.visitors == "new":
-            return {}
-        evaluation = self._taught(self._evaluation)
+    def _known_visitors(self) -> EvaluationData:
+        evaluation = self._with_ranker_positions(self._evaluation)
         if self._settings.earlier_queries:
             earlier = read_earlier_queries(self._data, self._settings.earlier_queries)
             evaluation = replace(evaluation, earlier=earlier)
-        return self._scenarios("", evaluation, self._systems, train)
+        return evaluation
 
-    def _taught(self, evaluation: EvaluationData) -> EvaluationData:
-        """With more cases for the rankers to learn from, if the settings say so."""
-        every = self._settings.ranker_positions == "every"
-        return with_every_position(evaluation, self._data) if every else evaluation
-
-    def _new_visitors(self, train: Train) -> dict[str, Finish[ScenarioResult]]:
-        if self._settings.visitors == "known":
-            return {}
+    def _new_visitors(self) -> EvaluationData:
         evaluation = self._evaluation
         if self._settings.new_visitor_cases == "all":
             evaluation = with_all_sessions(evaluation, self._data)
-        evaluation = self._taught(evaluation)
-        evaluation = as_new_visitors(evaluation, self._data, self._out / "count_folds")
-        systems = self._systems.for_new_visitors()
-        return self._scenarios("new_", evaluation, systems, train)
+        evaluation = self._with_ranker_positions(evaluation)
+        return as_new_visitors(evaluation, self._data, self._out / "count_folds")
+
+    def _with_ranker_positions(self, evaluation: EvaluationData) -> EvaluationData:
+        """With more cases for the rankers to learn from, if the settings say so."""
+        every = self._settings.ranker_positions == "every"
+        return with_every_position(evaluation, self._data) if every else evaluation
 
     def _scenarios(
         self, prefix: str, evaluation: EvaluationData, systems: Systems, train: Train

@@ -8,10 +8,8 @@ import polars as pl
 import pytest
 
 from nextquery.evaluation.experiment import ExperimentRun
-from nextquery.evaluation.rankers import Train, train_here
 from nextquery.evaluation.scenario_features import (
     EarlierQueries,
-    EvaluationData,
     _earlier_of_user,
     add_features,
     as_new_visitors,
@@ -24,7 +22,6 @@ from nextquery.evaluation.scenario_features import (
     with_all_sessions,
     with_every_position,
 )
-from nextquery.evaluation.scenario_run import ScenarioResult
 from nextquery.evaluation.scenarios import (
     NOISY_QUERIES,
     SHARING,
@@ -37,7 +34,7 @@ from nextquery.evaluation.scenarios import (
     robust_cases,
 )
 from nextquery.evaluation.settings import ExperimentSettings
-from nextquery.evaluation.steps import Finish, StepStore, show_steps
+from nextquery.evaluation.steps import StepStore, show_steps
 from nextquery.evaluation.systems import Systems, write_user_subset
 from nextquery.logs.data_folder import UNSEEN_USERS, PreparedData
 from nextquery.ranking.cases import BackgroundCounts, Backgrounds, CaseSet, RankingCase, user_fold
@@ -372,25 +369,14 @@ def test_earlier_queries_come_before_the_context_and_are_compared_by_letters() -
 
 @pytest.mark.slow
 def test_only_known_visitors_have_earlier_queries(
-    small_data: PreparedData, shared_words: Scorer, tmp_path: Path, monkeypatch: Any
+    small_data: PreparedData, shared_words: Scorer, tmp_path: Path
 ) -> None:
     settings = ExperimentSettings(("every_context",), earlier_queries=2)
-    evaluations: dict[str, EvaluationData] = {}
-
-    def keep(
-        self: ExperimentRun, prefix: str, evaluation: EvaluationData, systems: Systems, train: Train
-    ) -> dict[str, Finish[ScenarioResult]]:
-        evaluations[prefix] = evaluation
-        return {}
-
-    monkeypatch.setattr(ExperimentRun, "_scenarios", keep)
     systems = Systems({"qvmm": fit_model(QVMM, small_data)}, {"mine": shared_words})
     with show_steps() as steps:
         run = ExperimentRun(small_data, systems, settings, tmp_path, StepStore(tmp_path, 1), steps)
-        run._known_visitors(train_here)
-        run._new_visitors(train_here)
+        known, new = run._known_visitors().earlier, run._new_visitors().earlier
 
-    known = evaluations[""].earlier
     assert known is not None
     assert known.limit == 2
-    assert evaluations["new_"].earlier is None
+    assert new is None

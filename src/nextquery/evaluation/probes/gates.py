@@ -306,28 +306,25 @@ def boundary_result(
     """
     if not tuning or not test:
         return BoundaryResult(len(test), sum(gap.boundary for gap in test), len(tuning), {})
-    truth = [np.array([gap.boundary for gap in gaps], dtype=np.bool_) for gaps in (tuning, test)]
-    scores = {name: (_text(name, tuning), _text(name, test)) for name in _TEXT_SCORES}
-    if all(gap.minutes is not None for gaps in (tuning, test) for gap in gaps):
-        learnt, measured = (
-            np.array([gap.minutes for gap in gaps], np.float64) for gaps in (tuning, test)
+    truth, test_truth = (
+        np.array([gap.boundary for gap in gaps], dtype=np.bool_) for gaps in (tuning, test)
+    )
+    learnt, measured = (gap_scores(gaps, models, track) for gaps in (tuning, test))
+    combined = {"text combined": TEXT_SCORES}
+    combined |= {f"text + {name} gates": (*TEXT_SCORES, f"{name} gates") for name in models}
+    for title, parts in combined.items():
+        learnt[title], measured[title] = _combined(
+            [learnt[part] for part in parts], [measured[part] for part in parts], truth
         )
-        scores["minutes"] = learnt, measured
-    for name, model in models.items():
-        scores[f"{name} gates"] = (_gates(model, tuning, track), _gates(model, test, track))
-    text = list(_TEXT_SCORES)
-    scores["text combined"] = _combined([scores[name] for name in text], truth[0])
-    for name in models:
-        with_gates = [scores[part] for part in (*text, f"{name} gates")]
-        scores[f"text + {name} gates"] = _combined(with_gates, truth[0])
     systems = {
-        name: boundary_score(best_threshold(learnt, truth[0]), measured, truth[1])
-        for name, (learnt, measured) in scores.items()
+        name: boundary_score(best_threshold(scores, truth), measured[name], test_truth)
+        for name, scores in learnt.items()
+        if name in measured  # there may be times in one of the streams only
     }
-    always = boundary_score(-np.inf, np.zeros(len(test)), truth[1])
+    always = boundary_score(-np.inf, np.zeros(len(test)), test_truth)
     return BoundaryResult(
         gaps=len(test),
-        boundaries=int(truth[1].sum()),
+        boundaries=int(test_truth.sum()),
         tuning_gaps=len(tuning),
         systems={"every gap": always, **systems},
     )
@@ -358,33 +355,39 @@ def boundary_score(threshold: float, scores: Floats, truth: Marks) -> BoundarySc
     return BoundaryScore(precision, recall, f1)
 
 
-_TEXT_SCORES = ("edits", "no shared word")
+TEXT_SCORES: tuple[str, ...] = ("edits", "no shared word")
 
 
-def _text(name: str, gaps: Sequence[Gap]) -> Floats:
-    """How little the texts of two queries have in common; higher is more of a boundary."""
+def gap_scores(gaps: Sequence[Gap], models: Mapping[str, Gated], track: Track) -> dict[str, Floats]:
+    """The scores of each gap, higher is more of a boundary: by text, time and update gates.
+
+    By text: how little two queries have in common. By time only if all gaps have one. By gates: the
+    mean update gate of the query after the gap.
+    """
     before, after = [gap.before[-1] for gap in gaps], [gap.after for gap in gaps]
-    if name == "edits":
-        distances = process.cpdist(before, after, scorer=Levenshtein.normalized_distance)
-        return np.asarray(distances, dtype=np.float64)
+    edits = process.cpdist(before, after, scorer=Levenshtein.normalized_distance)
     words = [(set(a.split()), set(b.split())) for a, b in zip(before, after, strict=True)]
-    return np.array([1.0 - len(a & b) / max(len(a | b), 1) for a, b in words])
-
-
-def _gates(model: Gated, gaps: Sequence[Gap], track: Track) -> Floats:
-    """The mean update gate of the query after the gap."""
+    not_shared = [1.0 - len(a & b) / max(len(a | b), 1) for a, b in words]
+    scores = {"edits": edits.astype(np.float64), "no shared word": np.array(not_shared)}
+    if all(gap.minutes is not None for gap in gaps):
+        scores["minutes"] = np.array([gap.minutes for gap in gaps], np.float64)
     contexts = [(*gap.before, gap.after) for gap in gaps]
-    return np.array([means[-1] for means in mean_gates(model, contexts, track)])
+    for name, model in models.items():
+        means = mean_gates(model, contexts, track)
+        scores[f"{name} gates"] = np.array([row[-1] for row in means])
+    return scores
 
 
-def _combined(scores: Sequence[tuple[Floats, Floats]], truth: Marks) -> tuple[Floats, Floats]:
+def _combined(
+    learnt: Sequence[Floats], measured: Sequence[Floats], truth: Marks
+) -> tuple[Floats, Floats]:
     """A logistic regression of several scores, fitted on the validation gaps."""
-    learnt, measured = (np.column_stack([pair[side] for pair in scores]) for side in (0, 1))
+    tuning, test = np.column_stack(learnt), np.column_stack(measured)
     if truth.all() or not truth.any():
-        return learnt.sum(axis=1), measured.sum(axis=1)
+        return tuning.sum(axis=1), test.sum(axis=1)
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-    model.fit(learnt, truth)
-    return model.predict_proba(learnt)[:, 1], model.predict_proba(measured)[:, 1]
+    model.fit(tuning, truth)
+    return model.predict_proba(tuning)[:, 1], model.predict_proba(test)[:, 1]
 
 
 def _gaps(rows: Sequence[tuple[Any, ...]]) -> list[Gap]:

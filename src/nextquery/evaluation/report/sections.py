@@ -3,11 +3,15 @@
 The section of a probe is empty without results.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nextquery.evaluation.comparison import label
-from nextquery.evaluation.completion import CompletionQuality, SystemCompletions
+from nextquery.evaluation.completion import (
+    CompletionQuality,
+    CompletionResult,
+    SystemCompletions,
+)
 from nextquery.evaluation.lists import AgainstTrivial, GenerationResult, SystemLists
 from nextquery.evaluation.paper import FIGURE_7, TABLE_1
 from nextquery.evaluation.probes.gates import GateComparison
@@ -189,27 +193,27 @@ def _paper_suggestions(results: ExperimentResults) -> str:
 
 def completion(out: Path, results: ExperimentResults) -> str:
     """Completion of half-typed queries, which the paper's conclusion names as a next step."""
-    if results.completion is None or not results.completion.systems:
+    result = results.completion
+    if result is None or not result.systems:
         return ""
     file = f"{PLOTS}/completion.svg"
-    _draw_completion(results, out / file)
+    _draw_completion(result, results.systems.models, out / file)
     text = (
         "The query that the user typed next, typed again character by character: is it among ten "
         "completions, and what share of its characters would be saved by the first "
-        f"{results.completion.shown}? Popularity is the usual baseline, the most popular "
+        f"{result.shown}? Popularity is the usual baseline, the most popular "
         "completion. The next word is the next word of the first completion."
     )
     message = "Solid: completed in the session. Dotted: without it."
     shown = plot(file, message, "MRR and characters saved by typed characters")
-    return paragraph(text) + shown + _completion_tables(results)
+    return paragraph(text) + shown + _completion_table(result) + _by_length(result)
 
 
-def _draw_completion(results: ExperimentResults, path: Path) -> None:
-    """MRR and characters saved by the number of typed characters; dashed without the session."""
-    assert results.completion is not None
+def _draw_completion(result: CompletionResult, models: Sequence[str], path: Path) -> None:
+    """MRR and characters saved by the number of typed characters; dotted without the session."""
     with svg_plot(path, 9.6, 3.4, 2) as (quality, saved):
-        for name, system in results.completion.systems.items():
-            shade = colour(name, results.systems.models)
+        for name, system in result.systems.items():
+            shade = colour(name, models)
             for view, style in ((system.with_session, "-"), (system.without_session, ":")):
                 lengths = [point.characters for point in view.by_length]
                 text = label(name) if style == "-" else None
@@ -225,13 +229,11 @@ def _draw_completion(results: ExperimentResults, path: Path) -> None:
         quality.legend(frameon=False, fontsize=8)
 
 
-def _completion_tables(results: ExperimentResults) -> str:
-    """Every system with the session and without it, then by the number of typed characters."""
-    completion = results.completion
-    assert completion is not None
+def _completion_table(result: CompletionResult) -> str:
+    """Every system with the session and without it."""
     heads = ["System", "", "MRR", "p, session", "characters saved", "next word", "of five"]
     rows: list[Row] = []
-    for name, system in completion.systems.items():
+    for name, system in result.systems.items():
         for view, quality in _views(system).items():
             first = quality is system.with_session
             rows.append(
@@ -245,26 +247,24 @@ def _completion_tables(results: ExperimentResults) -> str:
                     f"{quality.next_word.of_five:.1%}",
                 ]
             )
-    words = max(s.with_session.next_word.cases for s in completion.systems.values())
-    caption = f"{completion.queries:,} queries, {words:,} next words"
-    return table(heads, rows, caption) + _by_length(results)
+    words = max(s.with_session.next_word.cases for s in result.systems.values())
+    return table(heads, rows, f"{result.queries:,} queries, {words:,} next words")
 
 
 def _views(system: SystemCompletions) -> dict[str, CompletionQuality]:
     return {"with the session": system.with_session, "without it": system.without_session}
 
 
-def _by_length(results: ExperimentResults) -> str:
-    completion = results.completion
-    assert completion is not None
-    first = next(iter(completion.systems.values())).with_session.by_length
+def _by_length(result: CompletionResult) -> str:
+    """The same by the number of typed characters."""
+    first = next(iter(result.systems.values())).with_session.by_length
     heads: list[Cell | str] = [
         "MRR after characters",
         "",
         *(Cell(str(point.characters), "", f"{point.cases:,} queries") for point in first),
     ]
     rows: list[Row] = []
-    for name, system in completion.systems.items():
+    for name, system in result.systems.items():
         for view, quality in _views(system).items():
             cells = (
                 Cell(f"{point.mrr:.3f}", "", interval(point.mrr_low, point.mrr_high))

@@ -183,18 +183,21 @@ def generation(results: ExperimentResults) -> str:
     names = {"all": "All contexts", "known_anchor": "Anchor known", "unknown_anchor": "Anchor new"}
     parts = []
     for group, title in names.items():
+        qualities = {
+            name: lists.groups()[group]
+            for name, lists in systems.items()
+            if group in lists.groups()
+        }
         rows: list[Row] = [
             [
-                label(system),
-                *(_share(to_json(lists.groups()[group])[column]) for column in columns),
-                _share(lists.refused_by_guards),
+                label(name),
+                *(_share(getattr(quality, column)) for column in columns),
+                _share(systems[name].refused_by_guards),
             ]
-            for system, lists in systems.items()
-            if group in lists.groups()
+            for name, quality in qualities.items()
         ]
         if rows:
-            groups = (lists.groups() for lists in systems.values())
-            contexts = next(by_group[group].contexts for by_group in groups if group in by_group)
+            contexts = next(iter(qualities.values())).contexts
             heads = ["System", *columns.values(), "refused by guards (all)"]
             parts.append(table(heads, rows, f"{title}: {contexts:,}"))
     return "".join(parts)
@@ -342,18 +345,17 @@ def forms(results: ExperimentResults) -> str:
     """Validation MRR of the Baseline Ranker with a model's score in several forms."""
     scenarios = results.reported
     rows: list[Row] = []
-    for model in next(iter(scenarios.values())).form_choices if scenarios else ():
-        sets = next(iter(scenarios.values())).form_choices[model]
-        for tried in sets:
-            values = [scenario.form_choices[model] for scenario in scenarios.values()]
-            marks = [
-                "strong" if choices[tried] == max(choices.values()) else "" for choices in values
+    first = next(iter(scenarios.values()))
+    for model, forms_tried in first.form_choices.items():
+        for tried in forms_tried:
+            row: list[Cell | str] = [
+                f"{label(model)}: {tried.replace('+', ', ').replace('_', ' ')}"
             ]
-            cells = [
-                Cell(f"{choices[tried]:.4f}", mark)
-                for choices, mark in zip(values, marks, strict=True)
-            ]
-            rows.append([f"{label(model)}: {tried.replace('+', ', ').replace('_', ' ')}", *cells])
+            for scenario in scenarios.values():
+                mrr = scenario.form_choices[model]
+                best = "strong" if mrr[tried] == max(mrr.values()) else ""
+                row.append(Cell(f"{mrr[tried]:.4f}", best))
+            rows.append(row)
     caption = "Validation MRR; the best set is the one reported"
     return table(["Score as", *(SCENARIOS[name].title for name in scenarios)], rows, caption)
 
