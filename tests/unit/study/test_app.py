@@ -50,36 +50,23 @@ def test_a_wrong_token_is_403(study: Path) -> None:
     assert "not valid" in client.get("/a/wrong").text
     assert client.get("/a/wrong").status_code == 403
     assert client.get("/a/wrong/state").status_code == 403
-    body = {"item": 0, "value": "useful"}
-    assert client.post("/a/wrong/judgements", json=body).status_code == 403
+    assert client.post("/a/wrong/judgements", json=GOOD).status_code == 403
 
 
-def test_a_link_in_use_elsewhere_is_403(study: Path, token: str) -> None:
-    first = _client(study)
-    first.get(f"/a/{token}")
-    assert first.post(f"/a/{token}/judgements", json=GOOD).status_code == 200
-    other = _client(study)
-    assert other.get(f"/a/{token}").status_code == 403
-    assert "another browser" in other.get(f"/a/{token}").text
-    assert other.get(f"/a/{token}/state").status_code == 403
-    assert other.post(f"/a/{token}/judgements", json=GOOD).status_code == 403
-    assert JudgementStore(study).current() == [Judgement(1, 0, "useful")]
-
-
-def test_a_mail_scanner_that_opens_the_link_does_not_take_it(study: Path, token: str) -> None:
-    scanner, person = _client(study), _client(study)
-    assert scanner.get(f"/a/{token}").status_code == 200
-    assert person.get(f"/a/{token}").status_code == 200
-    assert person.get(f"/a/{token}/state").status_code == 200
+def test_the_first_browser_that_judges_owns_the_link(study: Path, token: str) -> None:
+    """A mail scanner that opens the link does not take it."""
+    scanner, person, late = (_client(study) for _ in range(3))
+    for client in (scanner, person):
+        assert client.get(f"/a/{token}").status_code == 200
+        assert client.get(f"/a/{token}/state").status_code == 200
     assert person.post(f"/a/{token}/judgements", json=GOOD).status_code == 200
-
-
-def test_two_browsers_at_once_the_first_to_judge_owns_the_link(study: Path, token: str) -> None:
-    first, second = _client(study), _client(study)
-    assert {c.get(f"/a/{token}").status_code for c in (first, second)} == {200}
-    assert first.post(f"/a/{token}/judgements", json=GOOD).status_code == 200
-    assert second.post(f"/a/{token}/judgements", json=GOOD).status_code == 403
-    assert second.get(f"/a/{token}/state").status_code == 403
+    for client in (scanner, late):
+        page = client.get(f"/a/{token}")
+        assert page.status_code == 403
+        assert "another browser" in page.text
+        assert client.get(f"/a/{token}/state").status_code == 403
+        assert client.post(f"/a/{token}/judgements", json=GOOD).status_code == 403
+    assert JudgementStore(study).current() == [Judgement(1, 0, "useful")]
 
 
 def test_the_cookie_comes_along_from_a_mail_program_and_from_no_foreign_form(
@@ -109,6 +96,13 @@ def test_nothing_served_names_a_model(study: Path, token: str) -> None:
     assert client.get("/static/../../../key.json").status_code == 404
 
 
+def _post(study: Path, token: str, body: str | bytes) -> Any:
+    client = _client(study)
+    client.get(f"/a/{token}")
+    headers = {"Content-Type": "application/json"}
+    return client.post(f"/a/{token}/judgements", content=body, headers=headers)
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -132,21 +126,15 @@ def test_nothing_served_names_a_model(study: Path, token: str) -> None:
     ],
 )
 def test_bad_judgements_are_422_and_not_stored(study: Path, token: str, body: str) -> None:
-    client = _client(study)
-    client.get(f"/a/{token}")
-    headers = {"Content-Type": "application/json"}
-    answer = client.post(f"/a/{token}/judgements", content=body, headers=headers)
+    answer = _post(study, token, body)
     assert answer.status_code == 422
     assert isinstance(answer.json()["detail"], str)
     assert JudgementStore(study).current() == []
 
 
 def test_other_bodies_than_json_are_refused_and_not_stored(study: Path, token: str) -> None:
-    client = _client(study)
-    client.get(f"/a/{token}")
-    headers = {"Content-Type": "application/json"}
     for body in (b"\xff\xfe", b"{", b"[" * 4000, b"x" * 5000):
-        answer = client.post(f"/a/{token}/judgements", content=body, headers=headers)
+        answer = _post(study, token, body)
         assert 400 <= answer.status_code < 500, body[:10]
         assert isinstance(answer.json()["detail"], str)
     assert JudgementStore(study).current() == []

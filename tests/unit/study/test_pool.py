@@ -78,10 +78,8 @@ def test_a_name_that_no_report_could_show_is_refused_before_anybody_judges(
 def test_half_characters_of_a_model_do_not_break_the_folder(tmp_path: Path) -> None:
     models = {"a": WordAdder("\ud800", "\udfff"), "b": WordAdder("\U0001f600")}
     create_study(tmp_path / "s", [Topic("x")], models)
-    assert [i.text for i in read_pool(tmp_path / "s").topics[0].items] == [
-        "x \ufffd",
-        "x \U0001f600",
-    ]
+    texts = [item.text for item in read_pool(tmp_path / "s").topics[0].items]
+    assert texts == ["x \ufffd", "x \U0001f600"]
 
 
 def test_one_model_is_not_a_comparison(tmp_path: Path) -> None:
@@ -246,42 +244,34 @@ def test_the_last_judgement_counts_and_undo_reverts_it(tmp_path: Path) -> None:
 
 
 def test_tokens_are_unguessable_and_stay(tmp_path: Path) -> None:
-    tokens = JudgementStore(tmp_path).tokens(3)
+    store = JudgementStore(tmp_path)
+    assert store.assessors() == []
+    tokens = store.tokens(3)
+    assert store.assessors() == [1, 2, 3]
     again = JudgementStore(tmp_path).tokens(5)
     assert {n: again[n] for n in tokens} == tokens
     assert len(set(again.values())) == 5
     assert min(map(len, again.values())) >= 32
 
 
-def test_a_link_belongs_to_the_first_browser_until_released(tmp_path: Path) -> None:
-    store = JudgementStore(tmp_path)
-    store.tokens(1)
-    assert store.claim(1, "laptop")
-    assert not store.claim(1, "phone")
-    assert store.claim(1, "laptop")
-    store.release(1)
-    assert store.claim(1, "phone")
-    with pytest.raises(InputError, match="no such assessor"):
-        store.release(9)
-
-
-def test_a_link_is_open_to_all_until_somebody_judges(tmp_path: Path) -> None:
+def test_a_link_belongs_to_the_first_browser_that_judges_until_released(tmp_path: Path) -> None:
     store = JudgementStore(tmp_path)
     store.tokens(1)
     assert store.admits(1, None)
     assert store.admits(1, "phone")
     assert store.claim(1, "laptop")
-    assert store.admits(1, "laptop")
-    assert not store.admits(1, "phone")
-    assert not store.admits(1, None)
+    assert store.claim(1, "laptop")
+    assert not store.claim(1, "phone")
+    assert [store.admits(1, browser) for browser in ("laptop", "phone", None)] == [
+        True,
+        False,
+        False,
+    ]
     assert not store.admits(2, "laptop")
-
-
-def test_assessors_are_all_who_have_a_link(tmp_path: Path) -> None:
-    store = JudgementStore(tmp_path)
-    assert store.assessors() == []
-    store.tokens(3)
-    assert store.assessors() == [1, 2, 3]
+    store.release(1)
+    assert store.claim(1, "phone")
+    with pytest.raises(InputError, match="no such assessor"):
+        store.release(9)
 
 
 def test_several_assessors_write_at_once(tmp_path: Path) -> None:
