@@ -57,24 +57,10 @@ def test_scores_come_in_the_order_of_the_candidates() -> None:
     assert shares[:3].tolist() == pytest.approx([1 / (1 + np.e**2), 1 / (1 + np.e**-2), 1])
 
 
-def test_a_shared_context_is_scored_once() -> None:
-    scorer = Lengths()
-    CaseScorer(scorer).score(cases())
-
-    assert [context for context, _ in scorer.asked].count(("a", "b")) == 1
-
-
 def test_batched_scoring_gives_the_same() -> None:
     alone, together = CaseScorer(Lengths()).score(cases()), CaseScorer(Batched()).score(cases())
 
     assert np.array_equal(alone.log_likelihood, together.log_likelihood)
-
-
-def test_only_the_last_queries_count_when_asked() -> None:
-    scorer = Lengths()
-    CaseScorer(scorer).score(cases(), last=1)
-
-    assert {context for context, _ in scorer.asked} == {("b",), ("c",), ()}
 
 
 def test_the_log_of_zero_becomes_finite() -> None:
@@ -86,16 +72,6 @@ def test_the_log_of_zero_becomes_finite() -> None:
 
     assert set(scores.form("sum")) == {LOWEST}
     assert set(scores.form("lift")) == {0.0}
-
-
-def test_a_text_without_a_context_is_scored_once() -> None:
-    scorer = Lengths()
-    case_scorer = CaseScorer(scorer)
-    first, second = case_scorer.score(cases()), case_scorer.score(cases(), last=1)
-
-    blank = [texts for context, texts in scorer.asked if not context]
-    assert blank == [("one two", "three", "four")]
-    assert np.array_equal(first.without_context, second.without_context)
 
 
 def test_likelihoods_alone_need_no_blank_context() -> None:
@@ -130,16 +106,26 @@ def test_a_wrong_answer_of_a_scorer_is_named(
 
 
 def test_no_score_is_asked_for_twice() -> None:
+    """Neither that of a context which cases share nor that of a text without a context."""
     model = Lengths()
     scorer = CaseScorer(model)
     first = scorer.score(cases())
-    asked = len(model.asked)
-    again = scorer.score(cases())
+    assert model.asked == [
+        (("c",), ("three",)),
+        (("a", "b"), ("one two", "three", "four")),
+        ((), ("one two", "three", "four")),
+    ]
+    again, shorter = scorer.score(cases()), scorer.score(cases(), last=1)
     one_more = RankingCase(4, ("a", "b"), "b", ("three", "five"), 0, 3)
     scorer.score(CaseSet((*cases().cases, one_more)))
 
     assert first.log_likelihood.tolist() == again.log_likelihood.tolist()
-    assert model.asked[asked:] == [(("a", "b"), ("five",)), ((), ("five",))]
+    assert first.without_context.tolist() == shorter.without_context.tolist()
+    assert model.asked[3:] == [
+        (("b",), ("one two", "three", "four")),
+        (("a", "b"), ("five",)),
+        ((), ("five",)),
+    ]
 
 
 def test_each_user_is_scored_by_the_model_of_the_own_fold() -> None:
