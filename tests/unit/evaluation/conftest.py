@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from rich.progress import Progress
 
 from nextquery.artifacts import publish
 from nextquery.evaluation.comparison import Comparison, Quality, RankingResult
@@ -34,6 +35,7 @@ from nextquery.evaluation.scenario_run import (
     SplitResult,
 )
 from nextquery.evaluation.settings import ExperimentSettings
+from nextquery.evaluation.steps import Steps
 from nextquery.guard.guard import Guard
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import prepare
@@ -165,6 +167,11 @@ def curve() -> LearningCurve:
 
     points = point(1000, 0.2), point(2000, 0.001), point(4000, 0.0001)
     return LearningCurve("every_context", ("adj", "qvmm", "baseline"), points)
+
+
+@pytest.fixture(scope="session")
+def steps() -> Steps:
+    return Steps(Progress(disable=True))
 
 
 class SharedWords:

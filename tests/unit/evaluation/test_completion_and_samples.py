@@ -16,7 +16,7 @@ from nextquery.evaluation.completion import (
 )
 from nextquery.evaluation.lists import BEAM, GenerationCase, decoding_time
 from nextquery.evaluation.paper import SUGGESTIONS, sample_suggestions
-from nextquery.evaluation.steps import show_steps
+from nextquery.evaluation.steps import Steps
 from nextquery.inference.settings import DecodeConfig
 from nextquery.records import ScoredQuery, Session, Suggestion
 
@@ -60,15 +60,14 @@ def test_who_takes_it_when_it_is_shown_saves_the_rest() -> None:
     assert saved_characters(sixth, "parma ham") == pytest.approx(1 - 3 / 9)
 
 
-def test_every_system_with_the_session_and_without_it() -> None:
+def test_every_system_with_the_session_and_without_it(steps: Steps) -> None:
     cases = [
         case(("italy",), "parma ham"),
         case(("italy",), "rome"),
         case(("italy", "rome"), "rome"),  # typed before: cannot be offered
         case(("italy",), "paris map"),
     ]
-    with show_steps() as steps:
-        result = run_completion({"mine": ByAlphabet(), "silent": object()}, cases, steps)
+    result = run_completion({"mine": ByAlphabet(), "silent": object()}, cases, steps)
 
     assert result.queries == 3
     assert list(result.systems) == ["mine"]

@@ -29,9 +29,9 @@ from nextquery.evaluation.steps import (
     FOLDER,
     OPTIONAL,
     Finish,
+    Steps,
     StepStore,
     from_json,
-    show_steps,
     to_json,
 )
 from nextquery.evaluation.systems import Systems
@@ -168,9 +168,10 @@ def test_files_that_do_not_exist_are_refused_before_the_first_step(
     tmp_path: Path,
     changes: dict[str, Any],
     message: str,
+    steps: Steps,
 ) -> None:
     systems, settings = Systems({}, {"mine": shared_words}), replace(QUICK, **changes)
-    with show_steps() as steps, pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=message):
         ExperimentRun(small_data, systems, settings, tmp_path, StepStore(tmp_path, 1), steps)
 
 
@@ -184,15 +185,14 @@ def test_an_encoder_that_is_not_there_is_refused_before_anything_is_fitted(
 
 @pytest.mark.slow
 def test_every_step_is_kept_and_taken_up_again(
-    small_data: PreparedData, shared_words: Scorer, tmp_path: Path
+    small_data: PreparedData, shared_words: Scorer, tmp_path: Path, steps: Steps
 ) -> None:
     systems = Systems({"adj": fit_model(Adjacency, small_data)}, {"mine": shared_words})
     results, stores = [], []
     for _ in range(2):
         stores.append(StepStore(tmp_path, "the same basis"))
-        with show_steps() as steps:
-            run = ExperimentRun(small_data, systems, QUICK, tmp_path, stores[-1], steps)
-            results.append(run.results({}))
+        run = ExperimentRun(small_data, systems, QUICK, tmp_path, stores[-1], steps)
+        results.append(run.results({}))
 
     assert results[0] == results[1]
     assert stores[0].reused == []
@@ -453,12 +453,15 @@ def test_smaller_shares_of_the_users_are_part_of_larger_ones() -> None:
 
 @pytest.mark.slow
 def test_count_systems_are_fitted_anew_and_a_given_one_is_not(
-    small_data: PreparedData, shared_words: Scorer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small_data: PreparedData,
+    shared_words: Scorer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    steps: Steps,
 ) -> None:
     monkeypatch.setattr("nextquery.evaluation.learning_curve.SHARES", (1 / 16, 1 / 4, 1.0))
     settings = ExperimentSettings(seeds=1, ranker_cases=200, generation_contexts=40)
-    with show_steps() as steps:
-        result = learning_curve(small_data, tmp_path, {"mine": shared_words}, settings, steps)
+    result = learning_curve(small_data, tmp_path, {"mine": shared_words}, settings, steps)
 
     sessions = [point.sessions for point in result.points]
     assert sessions == sorted(sessions)

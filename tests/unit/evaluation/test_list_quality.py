@@ -16,7 +16,7 @@ from nextquery.evaluation.lists import (
     text_quality,
     word_overlap,
 )
-from nextquery.evaluation.steps import show_steps
+from nextquery.evaluation.steps import Steps
 from nextquery.guard.fingerprints import pair_key, text_key
 from nextquery.guard.guard import Guard
 from nextquery.guard.quality import TypedText
@@ -55,15 +55,14 @@ def test_overlap_and_diversity_by_hand() -> None:
     assert list_diversity(["red car", "blue car", "boat"]) == pytest.approx(1 - (1 / 3) / 3)
 
 
-def test_results_by_hand() -> None:
+def test_results_by_hand(steps: Steps) -> None:
     cases = [
         GenerationCase(("boat",), "blue car", True),
         GenerationCase(("boat",), "green car", True),
         GenerationCase(("submarine",), "boat", False),
     ]
     suggester = Fixed("red car", "blue car", "new car")
-    with show_steps() as steps:
-        result = run_generation({"fixed": suggester}, cases, BACKGROUND, steps).systems["fixed"]
+    result = run_generation({"fixed": suggester}, cases, BACKGROUND, steps).systems["fixed"]
 
     everything, known, unknown = result.groups().values()
     assert everything.coverage == pytest.approx(2 / 3)
@@ -100,15 +99,14 @@ class Always:
         return [Suggestion(text, 0.0, "") for text in self.texts[:n]]
 
 
-def test_systems_are_compared_with_the_best_trivial_rule_by_user() -> None:
+def test_systems_are_compared_with_the_best_trivial_rule_by_user(steps: Steps) -> None:
     cases = [GenerationCase(("boat",), "red car", True, f"user{n // 2}") for n in range(12)]
     makers: dict[str, ListMaker] = {
         "good": Always("red car"), "poor": Always("a", "b", "c", "red car"),
         "rule": Always("a", "red car"), "other": Always("a"),
     }  # fmt: skip
-    with show_steps() as steps:
-        trivial = ["other", "rule"]
-        result = run_generation(makers, cases, BACKGROUND, steps, trivial=trivial)
+    trivial = ["other", "rule"]
+    result = run_generation(makers, cases, BACKGROUND, steps, trivial=trivial)
     assert result.against_trivial == (
         AgainstTrivial("good", "rule", 0.5, 0.0),
         AgainstTrivial("poor", "rule", -0.25, 0.0),

@@ -30,7 +30,7 @@ from nextquery.evaluation.scenario_features import (
 )
 from nextquery.evaluation.scenario_run import ScenarioResult, begin_scenario
 from nextquery.evaluation.settings import ExperimentSettings
-from nextquery.evaluation.steps import show_steps
+from nextquery.evaluation.steps import Steps
 from nextquery.evaluation.systems import Systems
 from nextquery.evaluation.trec import (
     read_run,
@@ -235,6 +235,7 @@ def first(
     evaluation: EvaluationData,
     qvmm: QVMM,
     shared_words: Scorer,
+    steps: Steps,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[ScenarioResult, Path]:
     """A whole scenario of one model and a sentence encoder, and the folder of its runs."""
@@ -242,9 +243,8 @@ def first(
     systems = Systems({"qvmm": qvmm}, {"mine": shared_words}, query_vectors=vectors)
     settings = ExperimentSettings(seeds=2, ranker_cases=150, exports=("seeds", "learning"))
     folder = tmp_path_factory.mktemp("trec")
-    with show_steps() as steps:
-        finish = begin_scenario("every_context", evaluation, systems, settings, folder, steps)
-        return finish(), folder
+    finish = begin_scenario("every_context", evaluation, systems, settings, folder, steps)
+    return finish(), folder
 
 
 @pytest.mark.slow
@@ -299,6 +299,7 @@ def test_external_runs_are_compared_with_the_systems_and_can_feed_a_ranker(
     qvmm: QVMM,
     shared_words: Scorer,
     tmp_path: Path,
+    steps: Steps,
 ) -> None:
     """`again` is the run of a system, `theirs` has the learning cases, too."""
     systems = Systems({"qvmm": qvmm}, {"mine": shared_words})
@@ -315,13 +316,12 @@ def test_external_runs_are_compared_with_the_systems_and_can_feed_a_ranker(
     settings = ExperimentSettings(
         seeds=2, ranker_cases=150, runs=runs, users_apart={"some": tmp_path / "some.txt"}
     )
-    with show_steps() as steps:
-        inputs = "every_context", evaluation, systems, settings, tmp_path, steps
-        result = begin_scenario(*inputs, context_lengths=False)()
-        lines = theirs.read_text().splitlines(keepends=True)
-        theirs.write_text("".join(lines[: len(lines) // 2]))
-        with pytest.raises(InputError, match=r"lacks \d+ of"):
-            begin_scenario(*inputs)()
+    inputs = "every_context", evaluation, systems, settings, tmp_path, steps
+    result = begin_scenario(*inputs, context_lengths=False)()
+    lines = theirs.read_text().splitlines(keepends=True)
+    theirs.write_text("".join(lines[: len(lines) // 2]))
+    with pytest.raises(InputError, match=r"lacks \d+ of"):
+        begin_scenario(*inputs)()
 
     assert result.systems["again"] == result.systems["theirs"] == result.systems["mine"]
     assert "other" not in result.systems, "it is of another scenario"
@@ -343,12 +343,11 @@ def test_external_runs_are_compared_with_the_systems_and_can_feed_a_ranker(
 
 
 def test_too_few_cases_end_before_anything_is_scored(
-    evaluation: EvaluationData, shared_words: Scorer, tmp_path: Path
+    evaluation: EvaluationData, shared_words: Scorer, tmp_path: Path, steps: Steps
 ) -> None:
     settings = ExperimentSettings(min_followers=5000, seeds=1, ranker_cases=200)
-    with show_steps() as steps:
-        systems = Systems({}, {"mine": shared_words})
-        result = begin_scenario("next_query", evaluation, systems, settings, tmp_path, steps)()
+    systems = Systems({}, {"mine": shared_words})
+    result = begin_scenario("next_query", evaluation, systems, settings, tmp_path, steps)()
 
     assert result.too_few is not None
     assert result.too_few.startswith("0 training cases, 100 needed; 0 validation cases")
@@ -358,7 +357,7 @@ def test_too_few_cases_end_before_anything_is_scored(
 
 @pytest.mark.slow
 def test_new_visitors_are_ranked_by_rankers_of_other_users(
-    small_data: PreparedData, evaluation: EvaluationData, qvmm: QVMM, tmp_path: Path
+    small_data: PreparedData, evaluation: EvaluationData, qvmm: QVMM, tmp_path: Path, steps: Steps
 ) -> None:
     """A model that gives away the answers of one half of the users must not help the other."""
     answers = {
@@ -378,8 +377,7 @@ def test_new_visitors_are_ranked_by_rankers_of_other_users(
     evaluation = as_new_visitors(evaluation, small_data, tmp_path, 2)
     systems = Systems({"qvmm": qvmm}, {"insider": Insider()}).for_new_visitors()
     settings = ExperimentSettings(seeds=1, ranker_cases=400)
-    with show_steps() as steps:
-        result = begin_scenario("every_context", evaluation, systems, settings, tmp_path, steps)()
+    result = begin_scenario("every_context", evaluation, systems, settings, tmp_path, steps)()
 
     # one ranker learns from the insider's users, the other from the rest
     assert result.rankers["baseline+insider:sum"].importances["insider:sum"] == 0

@@ -12,7 +12,7 @@ import pytest
 from nextquery import fit, prepare
 from nextquery.evaluation.report.tables import returning as report_tables
 from nextquery.evaluation.returning import ReturningResult, measure, returning_result
-from nextquery.evaluation.steps import from_json, show_steps, to_json
+from nextquery.evaluation.steps import Steps, from_json, to_json
 from nextquery.guard.guard import Guard
 from nextquery.ranking.cases import BackgroundCounts
 from nextquery.suggesters.returning import (
@@ -77,7 +77,7 @@ def test_measures_by_hand() -> None:
     assert alone.hit_5.low <= alone.hit_5.value <= alone.hit_5.high
 
 
-def test_a_whole_run_on_a_log_with_habits(tmp_path: Path) -> None:
+def test_a_whole_run_on_a_log_with_habits(tmp_path: Path, steps: Steps) -> None:
     draw = random.Random(1)
     rows = []
     for user in range(60):
@@ -89,8 +89,7 @@ def test_a_whole_run_on_a_log_with_habits(tmp_path: Path) -> None:
                 rows.append({"user": f"u{user}", "time": moment, "query": query, "click": "x"})
     data = prepare(pl.DataFrame(rows), tmp_path / "data", spelling=False, holdout_users=0.2)
     systems = {"adj": fit(data, "adjacency")}
-    with show_steps() as steps:
-        result = returning_result(data, systems, BackgroundCounts.read(data), 200, 0, steps)
+    result = returning_result(data, systems, BackgroundCounts.read(data), 200, 0, steps)
     assert set(result.visitors) >= {"test: returning", "unseen_users: returning"}
     for measures in result.visitors.values():
         assert measures.again.lists.hit.value <= measures.next_query_typed_before + 1e-9
@@ -109,14 +108,13 @@ def test_a_whole_run_on_a_log_with_habits(tmp_path: Path) -> None:
     assert "too few to measure" in page
 
 
-def test_a_log_without_returning_visitors_says_so(tmp_path: Path) -> None:
+def test_a_log_without_returning_visitors_says_so(tmp_path: Path, steps: Steps) -> None:
     rows = [
         {"user": f"u{n // 2}", "time": (datetime(2024, 1, 1) + timedelta(minutes=40 * (n // 2) + n))
          .isoformat(" "), "query": f"q {n}", "click": "x"}
         for n in range(400)
     ]  # fmt: skip
     data = prepare(pl.DataFrame(rows), tmp_path / "data", spelling=False, min_users=1)
-    with show_steps() as steps:
-        result = returning_result(data, {}, BackgroundCounts.read(data), 20, 0, steps)
+    result = returning_result(data, {}, BackgroundCounts.read(data), 20, 0, steps)
     assert result.visitors == {}
     assert "typed before" in str(result.too_few)

@@ -34,7 +34,7 @@ from nextquery.evaluation.scenarios import (
     robust_cases,
 )
 from nextquery.evaluation.settings import ExperimentSettings
-from nextquery.evaluation.steps import StepStore, show_steps
+from nextquery.evaluation.steps import Steps, StepStore
 from nextquery.evaluation.systems import Systems, write_user_subset
 from nextquery.logs.data_folder import UNSEEN_USERS, PreparedData
 from nextquery.ranking.cases import BackgroundCounts, Backgrounds, CaseSet, RankingCase, user_fold
@@ -219,7 +219,7 @@ def test_the_test_cases_of_some_users_are_those_of_the_whole(small_data: Prepare
 
 
 def test_count_models_alone_are_scored_on_test_parts_only(
-    small_data: PreparedData, shared_words: Scorer
+    small_data: PreparedData, shared_words: Scorer, steps: Steps
 ) -> None:
     evaluation = read_evaluation_data(small_data)
     cases = build_cases("every_context", evaluation, Rules(), 20)
@@ -228,11 +228,10 @@ def test_count_models_alone_are_scored_on_test_parts_only(
         "popularity": fit_model(Popularity, small_data),
     }
     systems = Systems(counted, {"mine": shared_words}, {"other": shared_words})
-    with show_steps() as steps:
-        parts = {
-            split: add_features(split, cases[split], evaluation, systems, steps)
-            for split in ("training", "test")
-        }
+    parts = {
+        split: add_features(split, cases[split], evaluation, systems, steps)
+        for split in ("training", "test")
+    }
 
     expected = {*BASELINE_FEATURES, *(f"mine:{form}" for form in FORMS), "other:sum"}
     assert set(parts["training"].features.names) == expected
@@ -244,7 +243,7 @@ def test_count_models_alone_are_scored_on_test_parts_only(
 
 @pytest.mark.slow
 def test_for_new_visitors_no_feature_holds_the_users_own_sessions(
-    small_data: PreparedData, tmp_path: Path
+    small_data: PreparedData, tmp_path: Path, steps: Steps
 ) -> None:
     """Against the features on a log that the users of the fold were never in."""
     evaluation = as_new_visitors(read_evaluation_data(small_data), small_data, tmp_path / "w", 2)
@@ -258,9 +257,8 @@ def test_for_new_visitors_no_feature_holds_the_users_own_sessions(
         unpruned = fit_model(QVMM, log, QVMMSettings(pruning=0))
         cases = build_cases("every_context", data, Rules(), None)["training"]
         fold_cases = cases.select([user_fold(case.user, 2) == 1 for case in cases.cases])
-        with show_steps() as steps:
-            systems = Systems({"qvmm": qvmm, "adj": qvmm}, {}, unpruned=unpruned)
-            tables.append(add_features("training", fold_cases, data, systems, steps).features)
+        systems = Systems({"qvmm": qvmm, "adj": qvmm}, {}, unpruned=unpruned)
+        tables.append(add_features("training", fold_cases, data, systems, steps).features)
 
     assert len(tables[0].values) >= 1000
     assert tables[0].names == tables[1].names
@@ -369,13 +367,12 @@ def test_earlier_queries_come_before_the_context_and_are_compared_by_letters() -
 
 @pytest.mark.slow
 def test_only_known_visitors_have_earlier_queries(
-    small_data: PreparedData, shared_words: Scorer, tmp_path: Path
+    small_data: PreparedData, shared_words: Scorer, tmp_path: Path, steps: Steps
 ) -> None:
     settings = ExperimentSettings(("every_context",), earlier_queries=2)
     systems = Systems({"qvmm": fit_model(QVMM, small_data)}, {"mine": shared_words})
-    with show_steps() as steps:
-        run = ExperimentRun(small_data, systems, settings, tmp_path, StepStore(tmp_path, 1), steps)
-        known, new = run._known_visitors().earlier, run._new_visitors().earlier
+    run = ExperimentRun(small_data, systems, settings, tmp_path, StepStore(tmp_path, 1), steps)
+    known, new = run._known_visitors().earlier, run._new_visitors().earlier
 
     assert known is not None
     assert known.limit == 2
