@@ -165,14 +165,17 @@ def model(prepared: Any, tiny_log: Any, tmp_path: Path) -> tuple[Any, Path]:
     return data, tmp_path / "model"
 
 
+def covered(model: tuple[Any, Path], blocklist: Path, entries: str) -> Coverage:
+    data, folder = model
+    blocklist.write_text(entries, encoding="utf-8")
+    lists = load(folder, blocklist=blocklist), load(folder, guarded=False)
+    return coverage(data, *lists, Guard.open(folder, blocklist), blocklist)
+
+
 def test_blocked_queries_and_suggestions_are_counted(
     model: tuple[Any, Path], tmp_path: Path
 ) -> None:
-    data, folder = model
-    blocklist = tmp_path / "blocklist.txt"
-    blocklist.write_text("badword  # rude\nnasty phrase\n", encoding="utf-8")
-    lists = load(folder, blocklist=blocklist), load(folder, guarded=False)
-    results = coverage(data, *lists, Guard.open(folder, blocklist), blocklist)
+    results = covered(model, tmp_path / "blocklist.txt", "badword  # rude\nnasty phrase\n")
     assert (results.entries, results.known_queries, results.let_through) == (2, 1, 0)
     assert results.traffic == pytest.approx(3 / 18)
     assert results.refused == {"blocklist": 1}
@@ -183,13 +186,8 @@ def test_blocked_queries_and_suggestions_are_counted(
 def test_short_entries_are_counted_like_others(
     entry: str, model: tuple[Any, Path], tmp_path: Path
 ) -> None:
-    data, folder = model
-    blocklist = tmp_path / "blocklist.txt"
-    blocklist.write_text(
-        f"{entry}\n\U0001f642  # nothing that could be blocked\n", encoding="utf-8"
-    )
-    lists = load(folder, blocklist=blocklist), load(folder, guarded=False)
-    results = coverage(data, *lists, Guard.open(folder, blocklist), blocklist)
+    entries = f"{entry}\n\U0001f642  # nothing that could be blocked\n"
+    results = covered(model, tmp_path / "blocklist.txt", entries)
     assert results.entries == 1
     assert results.disguises["as written"] == results.disguises["letters drawn out"] == 1.0
 

@@ -165,70 +165,83 @@ def test_users_needed_grow_with_the_square_of_the_precision() -> None:
     assert users_needed(1000, 0.01, 0.03, power=0.9) > once
 
 
-def keys(names: list[str], reference: str = "") -> set[tuple[str, str]]:
-    pairs = compared_pairs(map(RankedSystem.parse, names), reference)
+def keys(names: str, reference: str = "") -> set[str]:
+    pairs = compared_pairs(map(RankedSystem.parse, names.split()), reference)
     assert len(pairs) == len(set(pairs))
-    return {(a.key, b.key) for a, b in pairs}
+    return {f"{a.key} {b.key}" for a, b in pairs}
 
 
-def test_rankers_are_compared_with_adj_and_with_their_own_baseline() -> None:
-    names = ["adj", "baseline", "baseline+m", "baseline_authors", "baseline_authors+m:sum", "m"]
-    assert keys(names) == {
-        ("baseline", "adj"),
-        ("baseline+m", "adj"),
-        ("baseline_authors", "adj"),
-        ("baseline_authors+m:sum", "adj"),
-        ("baseline+m", "baseline"),
-        ("baseline_authors+m:sum", "baseline_authors"),
-    }
-
-
-def test_rankers_with_more_features_are_also_compared_with_the_baseline() -> None:
-    names = ["adj", "baseline", "baseline_semantic", "baseline_semantic+m"]
-    assert {pair for pair in keys(names) if pair[1] != "adj"} == {
-        ("baseline_semantic", "baseline"),
-        ("baseline_semantic+m", "baseline"),
-        ("baseline_semantic+m", "baseline_semantic"),
-    }
-
-
-def test_systems_with_earlier_queries_are_compared_with_those_without() -> None:
-    names = ["adj", "baseline", "baseline+m", "baseline_earlier", "baseline+m:earlier"]
-    names += ["baseline_earlier+m", "m", "m:lift", "m:earlier_sum", "m:earlier_lift"]
-    assert {pair for pair in keys(names) if pair[1] != "adj"} == {
-        ("baseline+m", "baseline"),
-        ("baseline+m:earlier", "baseline"),
-        ("baseline+m:earlier", "baseline+m"),
-        ("baseline_earlier", "baseline"),
-        ("baseline_earlier+m", "baseline"),
-        ("baseline_earlier+m", "baseline_earlier"),
-        ("m:earlier_sum", "m"),
-        ("m:earlier_lift", "m:lift"),
-    }
+@pytest.mark.parametrize(
+    ("names", "pairs"),
+    [
+        # with the ranker that has the same features without the model
+        (
+            "adj baseline baseline+m baseline_authors baseline_authors+m:sum m",
+            {"baseline+m baseline", "baseline_authors+m:sum baseline_authors"},
+        ),
+        # more features also with the Baseline Ranker
+        (
+            "adj baseline baseline_semantic baseline_semantic+m",
+            {
+                "baseline_semantic baseline",
+                "baseline_semantic+m baseline",
+                "baseline_semantic+m baseline_semantic",
+            },
+        ),
+        # with earlier queries and without them
+        (
+            "adj baseline baseline+m baseline_earlier baseline+m:earlier baseline_earlier+m "
+            "m m:lift m:earlier_sum m:earlier_lift",
+            {
+                "baseline+m baseline",
+                "baseline+m:earlier baseline",
+                "baseline+m:earlier baseline+m",
+                "baseline_earlier baseline",
+                "baseline_earlier+m baseline",
+                "baseline_earlier+m baseline_earlier",
+                "m:earlier_sum m",
+                "m:earlier_lift m:lift",
+            },
+        ),
+    ],
+)
+def test_rankers_are_compared_with_adj_and_with_others(names: str, pairs: set[str]) -> None:
+    with_adj = {f"{name} adj" for name in names.split() if name.startswith("baseline")}
+    assert keys(names) == pairs | with_adj
 
 
 def test_every_other_model_is_compared_with_the_first_alone_and_on_top() -> None:
     """`mine` is a model under study, `run` a run or a further feature with one ranker."""
-    names = ["adj", "baseline", "hred", "hred:lift", "mine", "mine:lift", "run", "qvmm"]
-    names += ["baseline+hred", "baseline+hred:sum", "baseline+mine", "baseline+mine:sum"]
-    result = keys([*names, "baseline+run"], "hred") - keys([*names, "baseline+run"])
-    assert result == {
-        ("adj", "hred"),
-        ("qvmm", "hred"),
-        ("run", "hred"),
-        ("mine", "hred"),
-        ("mine:lift", "hred:lift"),
-        ("baseline+mine", "baseline+hred"),
-        ("baseline+mine:sum", "baseline+hred:sum"),
-        ("baseline+run", "baseline+hred"),
-        ("baseline+run", "baseline+hred:sum"),
+    names = "adj baseline hred hred:lift mine mine:lift run qvmm baseline+hred baseline+hred:sum "
+    names += "baseline+mine baseline+mine:sum baseline+run"
+    assert keys(names, "hred") - keys(names) == {
+        "adj hred",
+        "qvmm hred",
+        "run hred",
+        "mine hred",
+        "mine:lift hred:lift",
+        "baseline+mine baseline+hred",
+        "baseline+mine:sum baseline+hred:sum",
+        "baseline+run baseline+hred",
+        "baseline+run baseline+hred:sum",
     }
 
 
+def cases_of(users: Sequence[str], lengths: Sequence[int] = (2,)) -> CaseSet:
+    """One case per user with the right candidate first; the lengths of sessions recur."""
+    return CaseSet(
+        tuple(
+            RankingCase(n, ("a",), "a", ("right", "wrong"), 0, lengths[n % len(lengths)], user=user)
+            for n, user in enumerate(users)
+        )
+    )
+
+
 def test_few_cases_give_a_reason_instead_of_a_result() -> None:
-    made = [RankingCase(n, ("a",), "a", ("right", "wrong"), 0, 2) for n in range(FEWEST_CASES)]
-    few = rank_systems(CaseSet(tuple(made[1:])), {ADJ: np.zeros(2 * (FEWEST_CASES - 1))})
-    enough = rank_systems(CaseSet(tuple(made)), {ADJ: np.zeros(2 * FEWEST_CASES)})
+    few, enough = (
+        rank_systems(cases_of(["u"] * number), {ADJ: np.zeros(2 * number)})
+        for number in (FEWEST_CASES - 1, FEWEST_CASES)
+    )
 
     assert not few.summary([]).systems
     assert few.summary([]).too_few == "29 cases; at least 30 are needed"
@@ -269,28 +282,20 @@ def part(cases: int) -> RankedPart:
 
 
 def test_a_model_that_needs_the_first_query_rises_with_the_context() -> None:
-    group = FirstForm(("sum",), ())
-    result = by_context_length(part(40), "hred", CaseScorer(Remembers()), group, iter)
+    scorer, group = CaseScorer(Remembers()), FirstForm(("sum",), ())
+    result = by_context_length(part(40), "hred", scorer, group, iter)
 
     assert result.cases == 40
     assert list(result.queries) == ["1", "2", "3", "all"]
     assert result.queries["all"]["baseline+hred"].mrr == 1.0
     assert result.queries["3"]["hred"].mrr == 0.5
-    assert [(item.a, item.b) for item in result.comparisons] == [
-        ("all", "1"),
-        ("all", "2"),
-        ("all", "3"),
-    ]
+    pairs = [(item.a, item.b) for item in result.comparisons]
+    assert pairs == [("all", "1"), ("all", "2"), ("all", "3")]
     assert all(item.difference == 0.5 for item in result.comparisons)
     assert all(item.p == 0.0 for item in result.comparisons)
-
-
-def test_few_long_sessions_give_a_reason() -> None:
-    group = FirstForm(("sum",), ())
-    result = by_context_length(part(29), "hred", CaseScorer(Remembers()), group, iter)
-
-    assert result.too_few == "at least 30 are needed"
-    assert not result.queries
+    few = by_context_length(part(29), "hred", scorer, group, iter)
+    assert few.too_few == "at least 30 are needed"
+    assert not few.queries
 
 
 def test_a_single_feature_is_taken_in_its_better_direction() -> None:
@@ -318,9 +323,7 @@ def test_shares_of_noise_and_lengths() -> None:
 
 
 def test_sessions_are_short_medium_or_long() -> None:
-    made = CaseSet(
-        tuple(RankingCase(n, ("a",), "a", ("right", "wrong"), 0, 2 + n % 4) for n in range(200))
-    )
+    made = cases_of(["u"] * 200, (2, 3, 4, 5))
     result = by_session_length(rank_systems(made, {ADJ: np.zeros(400)}), [])
 
     counts = {"short": 50, "medium": 100, "long": 50}
@@ -337,15 +340,6 @@ def test_users_of_a_group_are_read_as_the_log_writes_them(tmp_path: Path) -> Non
         read_user_groups({"staff": empty})
     with pytest.raises(InputError, match="cannot be read"):
         read_user_groups({"staff": tmp_path / "gone.txt"})
-
-
-def cases_of(users: Sequence[str]) -> CaseSet:
-    return CaseSet(
-        tuple(
-            RankingCase(n, ("a",), "a", ("right", "wrong"), 0, 2, user=user)
-            for n, user in enumerate(users)
-        )
-    )
 
 
 def test_systems_are_measured_on_the_cases_of_a_group_alone() -> None:

@@ -47,7 +47,7 @@ from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.synthetic.log import make_log
 from nextquery.ranking.cases import BackgroundCounts
 from nextquery.records import ScoredQuery, Session
-from nextquery.suggesters.base import Floats
+from nextquery.suggesters.base import Floats, Scorer
 from nextquery.suggesters.neural import HREDSuggester
 from nextquery.text.corpus import EncodedSessions
 from nextquery.text.vocabulary import Vocabulary
@@ -113,23 +113,22 @@ def test_gates_that_know_the_topic_find_every_boundary(tmp_path: Path) -> None:
     assert systems["minutes"].f1 == 1.0
     assert systems["every gap"].recall == 1.0
     assert systems["every gap"].precision < 0.4
+    untimed = gaps_of_file(labelled(tmp_path / "labels.csv", times=False))
+    assert "minutes" not in boundary_result(gaps[:30], untimed[30:], {}, iter).systems
+    assert "minutes" not in boundary_result(untimed[:30], gaps[30:], {}, iter).systems
 
 
-def test_without_times_there_is_no_score_by_time(tmp_path: Path) -> None:
-    gaps = gaps_of_file(labelled(tmp_path / "labels.csv", times=False))
-
-    assert "minutes" not in boundary_result(gaps[:30], gaps[30:], {}, iter).systems
-
-
-def test_a_file_without_labels_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "labels.csv"
-    path.write_text("user,query\nu,a\n")
-
-    with pytest.raises(InputError, match="lacks the column 'session'"):
-        gaps_of_file(path)
-    path.write_text("user,query,session,time\nu,a,1,yesterday\n")
-    with pytest.raises(InputError, match="'yesterday' is not a time"):
-        gaps_of_file(path)
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("user,query\nu,a\n", "lacks the column 'session'"),
+        ("user,query,session,time\nu,a,1,yesterday\n", "'yesterday' is not a time"),
+    ],
+)
+def test_a_file_without_labels_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "labels.csv").write_text(text)
+    with pytest.raises(InputError, match=message):
+        gaps_of_file(tmp_path / "labels.csv")
 
 
 class Sceptic:
@@ -380,14 +379,9 @@ def test_a_missing_word_is_named_and_nothing_is_asked(
     assert missing_words(model, ["lake erie", "erie google"]) == ("erie", "google")
 
 
-class WithoutFolder:
-    """A system without a folder."""
-
-    def score(self, context: object, candidates: object) -> list[ScoredQuery]:
-        return []
-
-
-def test_size_settings_and_best_validation_of_a_folder(tmp_path: Path) -> None:
+def test_size_settings_and_best_validation_of_a_folder(
+    tmp_path: Path, shared_words: Scorer
+) -> None:
     entries = {"model": {"copy": True}, "training": {"steps": 7}}
     lines = [{"step": 1, "loss": 3.0}, *({"step": s, "validation_nll": 2 / s} for s in (2, 4, 3))]
     with publish(tmp_path / "model", "hred", entries) as folder:
@@ -395,7 +389,7 @@ def test_size_settings_and_best_validation_of_a_folder(tmp_path: Path) -> None:
         (folder / "vocabulary.txt").write_text("a\n")
         (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
-    result = training_table({"hred": tmp_path / "model", "mine": WithoutFolder()})
+    result = training_table({"hred": tmp_path / "model", "mine": shared_words})
 
     assert list(result) == ["hred"]
     assert result["hred"].megabytes == 2.0
