@@ -52,24 +52,33 @@ from nextquery.suggesters.base import Scorer
 from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.qvmm import QVMM
 
-
-def draw_cases(count: int, generator: np.random.Generator) -> CaseSet:
-    """Ten candidates each, one of which is right."""
-    texts = tuple(f"q{number}" for number in range(10))
-    drawn = (
-        RankingCase(number, ("a",), "a", texts, int(generator.integers(10)), 2)
-        for number in range(count)
-    )
-    return CaseSet(tuple(drawn))
+WITH_FORMS = (*BASELINE_FEATURES, *(f"hred:{form}" for form in FORMS), "other:sum")
 
 
-def part(cases: int, seed: int) -> RankedPart:
-    """One feature says a little of which candidate is right."""
+def part(
+    cases: int,
+    seed: int,
+    names: Sequence[str] = tuple(BASELINE_FEATURES),
+    telling: str = "adj_count",
+    difference: float = 1.0,
+) -> RankedPart:
+    """Ten candidates per case; one feature tells which of them is right, the others are noise."""
     generator = np.random.default_rng(seed)
-    made = draw_cases(cases, generator)
-    values = generator.normal(size=(made.rows, len(BASELINE_FEATURES)))
-    values[made.targets, 0] += 1.0
-    return RankedPart(made, FeatureTable(tuple(BASELINE_FEATURES), values))
+    texts = tuple(f"q{number}" for number in range(10))
+    targets = generator.integers(10, size=cases)
+    made = CaseSet(
+        tuple(
+            RankingCase(n, ("a",), "a", texts, int(target), 2) for n, target in enumerate(targets)
+        )
+    )
+    values = generator.normal(size=(made.rows, len(names)))
+    values[made.targets, names.index(telling)] += difference
+    return RankedPart(made, FeatureTable(tuple(names), values))
+
+
+def part_with_lift(cases: int, seed: int) -> RankedPart:
+    """Only the lift of the model's score says which of ten candidates is right."""
+    return part(cases, seed, WITH_FORMS, "hred:lift", 3.0)
 
 
 @pytest.fixture
@@ -111,20 +120,20 @@ asker.send(ValueError("not in tuple"))
 
 
 @pytest.mark.slow
-def test_an_error_in_the_process_is_raised_here(
-    job: RankerJob, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("program", "error", "message"),
+    [(FAILING_PROCESS, ValueError, "not in tuple"), ("pass", NextqueryError, "trained rankers")],
+)
+def test_an_error_in_the_process_or_its_end_is_raised_here(
+    job: RankerJob,
+    monkeypatch: pytest.MonkeyPatch,
+    program: str,
+    error: type[Exception],
+    message: str,
 ) -> None:
     monkeypatch.setattr(rankers, "WORTH_A_PROCESS", 0)
-    monkeypatch.setattr(rankers, "PROCESS", FAILING_PROCESS)
-    with RankerProcesses() as processes, pytest.raises(ValueError, match="not in tuple"):
-        processes.train(job).result()
-
-
-@pytest.mark.slow
-def test_a_process_that_ends_is_named(job: RankerJob, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rankers, "WORTH_A_PROCESS", 0)
-    monkeypatch.setattr(rankers, "PROCESS", "pass")
-    with RankerProcesses() as processes, pytest.raises(NextqueryError, match="trained rankers"):
+    monkeypatch.setattr(rankers, "PROCESS", program)
+    with RankerProcesses() as processes, pytest.raises(error, match=message):
         processes.train(job).result()
 
 
@@ -162,16 +171,6 @@ def test_a_process_answers_an_error_unless_its_asker_is_gone(
         ours.close()
         thread.join()
     assert theirs.closed
-
-
-def part_with_lift(cases: int, seed: int) -> RankedPart:
-    """Only the lift of the model's score says which of ten candidates is right."""
-    generator = np.random.default_rng(seed)
-    case_set = draw_cases(cases, generator)
-    names = (*BASELINE_FEATURES, *(f"hred:{form}" for form in FORMS), "other:sum")
-    values = generator.normal(size=(case_set.rows, len(names)))
-    values[case_set.targets, names.index("hred:lift")] += 3.0
-    return RankedPart(case_set, FeatureTable(names, values))
 
 
 @pytest.mark.slow
@@ -407,19 +406,12 @@ def run_of_shared_words(folder: Path, scorer: Scorer) -> str:
 
 def test_ir_measures_finds_the_same_figures_even_with_ties(tmp_path: Path) -> None:
     generator = np.random.default_rng(3)
-    cases = CaseSet(
-        tuple(
-            RankingCase(
-                session=number,
-                context=("a",),
-                anchor="a",
-                candidates=tuple(f"q{position}" for position in range(size)),
-                target=int(generator.integers(size)),
-                length=2,
-            )
-            for number, size in enumerate(generator.integers(5, 21, size=300))
-        )
-    )
+    texts = tuple(f"q{number}" for number in range(20))
+    made = [
+        RankingCase(n, ("a",), "a", texts[:size], int(generator.integers(size)), 2)
+        for n, size in enumerate(generator.integers(5, 21, size=300))
+    ]
+    cases = CaseSet(tuple(made))
     scores = generator.integers(0, 6, size=cases.rows).astype(np.float64)
     write_qrels(tmp_path / "qrels", cases)
     write_run(tmp_path / "run", cases, scores, "coin")
@@ -437,10 +429,7 @@ def test_ir_measures_finds_the_same_figures_even_with_ties(tmp_path: Path) -> No
 
 
 CASES = CaseSet(
-    tuple(
-        RankingCase(number, ("a",), "a", tuple(f"q{position}" for position in range(3)), 1, 2)
-        for number in (7, 9)
-    )
+    tuple(RankingCase(number, ("a",), "a", ("q0", "q1", "q2"), 1, 2) for number in (7, 9))
 )
 
 
