@@ -158,10 +158,10 @@ class StepStore:
         """The same for a step in two halves, of which `start` does the first."""
         path = self._folder / f"{name}.json"
         key = None if self._basis is None else fingerprint([self._basis, uses])
-        kept = self._kept(path, name, kind, key)
-        if kept is not None:
+        stored = self._stored(path, name, kind, key)
+        if stored is not None:
             self.reused.append(name)
-            return finished(kept)
+            return finished(stored)
         self.seconds[name] = 0.0  # now: steps begin in one order, and end in any
         began = time.process_time()
         second = start()
@@ -169,21 +169,18 @@ class StepStore:
 
         def finish() -> T:
             began = time.process_time()
-            written = to_json(second())
-            self.seconds[name] = round(spent + time.process_time() - began, 1)
+            result = to_json(second())
+            seconds = self.seconds[name] = round(spent + time.process_time() - began, 1)
             self._check()
-            self._write(path, key, written, self.seconds[name])
-            computed: T = from_json(kind, written)
+            self._folder.mkdir(parents=True, exist_ok=True)
+            document = {"fingerprint": key, "seconds": seconds, "result": result}
+            write_text(path, json.dumps(document, ensure_ascii=False))
+            computed: T = from_json(kind, result)
             return computed
 
         return Finish(cache(finish), second.ready)
 
-    def _write(self, path: Path, key: str | None, result: Any, seconds: float) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        document = {"fingerprint": key, "seconds": seconds, "result": result}
-        write_text(path, json.dumps(document, ensure_ascii=False))
-
-    def _kept(self, path: Path, name: str, kind: Any, key: str | None) -> Any | None:
+    def _stored(self, path: Path, name: str, kind: Any, key: str | None) -> Any | None:
         """The stored result, or None if there is none, or one of another basis or shape."""
         try:
             document = json.loads(path.read_text(encoding="utf-8"))

@@ -42,13 +42,13 @@ def write_user_subset(
 ) -> PreparedData:
     """Publish the folder `out` with only the users kept in `splits`; other splits stay whole."""
 
-    def kept(split: str, rows: pl.DataFrame) -> pl.DataFrame:
+    def of_users(split: str, rows: pl.DataFrame) -> pl.DataFrame:
         if split not in splits:
             return rows
         users = [user for user in rows["user"].unique().to_list() if keep(user)]
         return rows.filter(pl.col("user").is_in(users))
 
-    return write_copy(data, out, kept, data.min_users, data.counts("clicks").head(0))
+    return write_copy(data, out, of_users, data.min_users, data.counts("clicks").head(0))
 
 
 def write_copy(
@@ -202,9 +202,9 @@ class Systems:
         A model under study is replaced by its fold models if it has any; scorers are shared, so
         that no score is asked for twice.
         """
-        counted = self.count_models.items()
-        kept = {name: model for name, model in counted if name in ("adj", "qvmm")}
-        systems = replace(self, count_models=kept, features={})
+        models = self.count_models.items()
+        by_fold = {name: model for name, model in models if name in ("adj", "qvmm")}
+        systems = replace(self, count_models=by_fold, features={})
         folded = {
             name: FoldScorer([CaseScorer(model) for model in models])
             for name, models in self.fold_models.items()
@@ -246,15 +246,9 @@ def open_systems(
     written anew.
     """
     check_names([*models, *features])
+    opened_models = {name: _opened(source) for name, source in models.items()}
+    opened_features = {name: _opened(source) for name, source in features.items()}
     folds = {name: [load(path) for path in paths] for name, paths in fold_models.items()}
-    vectors = QueryVectors(encoder) if encoder else None
-    opened = Systems(
-        {},
-        {name: _opened(source) for name, source in models.items()},
-        {name: _opened(source) for name, source in features.items()},
-        query_vectors=vectors,
-        fold_models=folds,
-    )
     try:
         # Ranking uses the paper's counts; what is shown to visitors is made from all searches.
         paper = data.within_sessions()
@@ -262,8 +256,15 @@ def open_systems(
         served = {}
         if data.counts_single_searches:
             served = _fit_all(data, folder / "searches", count_models)
-        unpruned = fit_model(QVMM, paper, QVMMSettings(pruning=0))
-        yield replace(opened, count_models=fitted, served_count_models=served, unpruned=unpruned)
+        yield Systems(
+            fitted,
+            opened_models,
+            opened_features,
+            unpruned=fit_model(QVMM, paper, QVMMSettings(pruning=0)),
+            query_vectors=QueryVectors(encoder) if encoder else None,
+            served_count_models=served,
+            fold_models=folds,
+        )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -5,7 +5,7 @@ import html
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -76,14 +76,6 @@ PAPER_POSITIVE = 0.64
 POSITIVE = "useful or somewhat useful"
 
 
-@dataclass(frozen=True)
-class TopicTable:
-    """One row per topic, with the gain of every model."""
-
-    header: Sequence[str]
-    rows: Sequence[Sequence[Any]]
-
-
 _STYLE = """
 :root { color-scheme: light dark; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
@@ -97,12 +89,16 @@ svg { max-width: 100%; height: auto; } .note { color: #777; font-size: .9rem; }
 """
 
 
-def study_page(results: StudyResults, topics: TopicTable, plot: str) -> str:
-    """The page: the plot, one section per group of topics, the assessors, one row per topic."""
+def study_page(results: StudyResults, topics: Sequence[Sequence[Any]], plot: str) -> str:
+    """The page: the plot, one section per group of topics, the assessors, one row per topic.
+
+    The first row of `topics` is its header.
+    """
+    topic_header, *topic_rows = topics
     title = "Blind user study" if results.complete else "Blind user study: interim, not complete"
     parts = [
         f"<h1>{title}</h1>",
-        f"<p>{len(topics.rows)} topics, {results.items} distinct suggestions, "
+        f"<p>{len(topic_rows)} topics, {results.items} distinct suggestions, "
         f"{len(results.assessors)} assessors, {sum(results.assessors.values())} judgements.</p>",
         _missing(results),
         f"<figure>{plot}<figcaption class='note'>Share of each judgement per model, averaged "
@@ -133,7 +129,7 @@ def study_page(results: StudyResults, topics: TopicTable, plot: str) -> str:
             ],
         ),
         "<h2>By topic</h2><p class='note'>Gain of each model: mean grade over its places.</p>",
-        _table(topics.header, topics.rows),
+        _table(topic_header, topic_rows),
     ]
     return (
         "<!doctype html><html lang='en'><meta charset='utf-8'>"
@@ -240,7 +236,7 @@ def make_report(study: Path, target: Path) -> StudyResults:
         # Topics and contexts may be sessions of single visitors: for the owner only.
         private = {
             "judgements.csv": _judgements_csv(pool, key, judgements),
-            "topics.csv": _csv(topics.header, topics.rows),
+            "topics.csv": _csv(topics),
             "index.html": study_page(results, topics, plot),
         }
         for name, text in private.items():
@@ -248,20 +244,20 @@ def make_report(study: Path, target: Path) -> StudyResults:
     return results
 
 
-def _by_topic(pool: Pool, key: Key, judgements: Sequence[Judgement]) -> TopicTable:
-    """One row per topic: the gain of every model on it."""
-    rows: list[list[Any]] = []
-    for pooled in pool.topics:
-        gains = topic_gains(key, judgements, pooled.id)
+def _by_topic(pool: Pool, key: Key, judgements: Sequence[Judgement]) -> list[list[Any]]:
+    """A header and one row per topic: the gain of every model on it."""
+    gains = topic_gains(key, judgements, [pooled.id for pooled in pool.topics])
+    rows: list[list[Any]] = [["topic", "query", "context", *key.given]]
+    for pooled, *topic in zip(pool.topics, *gains.values(), strict=True):
         context = " > ".join(pooled.topic.context)
-        rows.append([pooled.id, pooled.topic.query, context, *(round(g, 4) for g in gains)])
-    return TopicTable(["topic", "query", "context", *key.given], rows)
+        rows.append([pooled.id, pooled.topic.query, context, *(round(float(g), 4) for g in topic)])
+    return rows
 
 
 def _judgements_csv(pool: Pool, key: Key, judgements: Sequence[Judgement]) -> str:
     """One row per judgement and model that gave the suggestion."""
     texts = {item.id: (t, item.text) for t in pool.topics for item in t.items}
-    rows = []
+    rows: list[list[Any]] = [["assessor", "topic", "suggestion", "model", "rank", "judgement"]]
     for judgement in judgements:
         topic, text = texts[judgement.item]
         for model, lists in key.given.items():
@@ -269,13 +265,13 @@ def _judgements_csv(pool: Pool, key: Key, judgements: Sequence[Judgement]) -> st
                 rank = lists[topic.id].index(judgement.item) + 1
                 query = topic.topic.query
                 rows.append([judgement.assessor, query, text, model, rank, judgement.value])
-    return _csv(["assessor", "topic", "suggestion", "model", "rank", "judgement"], rows)
+    return _csv(rows)
 
 
-def _csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+def _csv(rows: Sequence[Sequence[Any]]) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerows([[_safe_cell(cell) for cell in row] for row in (header, *rows)])
+    writer.writerows([[_safe_cell(cell) for cell in row] for row in rows])
     return buffer.getvalue()
 
 

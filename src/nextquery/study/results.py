@@ -222,10 +222,12 @@ def evaluate(
     )
 
 
-def topic_gains(key: Key, judgements: Sequence[Judgement], topic: int) -> list[float]:
-    """The gain of each model on one topic, in the key's order."""
+def topic_gains(
+    key: Key, judgements: Sequence[Judgement], topics: Sequence[int]
+) -> dict[str, NDArray[np.float64]]:
+    """By model: the gain on each of the topics."""
     grades = _grades(judgements)
-    return [float(_gains(key, _counts(key, model, [topic], grades))[0]) for model in key.given]
+    return {model: _gains(key, _counts(key, model, topics, grades)) for model in key.given}
 
 
 def agreement(grades: Mapping[int, Sequence[int]]) -> Agreement:

@@ -25,7 +25,7 @@ from nextquery.study.pool import (
     create_study,
     read_pool,
 )
-from nextquery.study.report import TopicTable, draw_shares, make_report, study_page, who_is_missing
+from nextquery.study.report import draw_shares, make_report, study_page, who_is_missing
 from nextquery.study.results import (
     Agreement,
     GroupResults,
@@ -272,7 +272,7 @@ def _results(missing: dict[int, int], name: str = "A") -> StudyResults:
 
 
 def _page(results: StudyResults, text: str = "q") -> _Tags:
-    return _Tags(study_page(results, TopicTable(["topic", "query"], [[0, text]]), "<svg></svg>"))
+    return _Tags(study_page(results, [["topic", "query"], [0, text]], "<svg></svg>"))
 
 
 def test_a_complete_study_says_so_next_to_the_papers_results() -> None:
