@@ -246,17 +246,17 @@ def _nats(new: Scorer, old: Scorer, cases: Sequence[Case]) -> tuple[dict[str, Fl
         name: score_queries(model, contexts, queries)
         for name, model in (("new", new), ("old", old))
     }
-    kept = [
+    known = [
         index
         for index in range(len(cases))
         if not any(scored[name][index].unknown for name in scored)
         and all(np.isfinite(scored[name][index].log_likelihood) for name in scored)
     ]
     nats = {
-        name: np.array([-scores[index].log_likelihood / scores[index].words for index in kept])
+        name: np.array([-scores[index].log_likelihood / scores[index].words for index in known])
         for name, scores in scored.items()
     }
-    return nats, [cases[index] for index in kept]
+    return nats, [cases[index] for index in known]
 
 
 def score_queries(

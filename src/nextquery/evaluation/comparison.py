@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,8 +172,8 @@ def users_needed(
     >>> users_needed(144, 0.0072, 0.0234)  # +3.3% of .708
     160
     """
-    wanted = float(abs(difference) / (stats.norm.isf(level / 2.0) + stats.norm.isf(1.0 - power)))
-    return math.ceil(users * (standard_error / wanted) ** 2)
+    needed = float(abs(difference) / (stats.norm.isf(level / 2.0) + stats.norm.isf(1.0 - power)))
+    return math.ceil(users * (standard_error / needed) ** 2)
 
 
 def bootstrap_interval(values: Floats) -> tuple[float, float]:
@@ -300,10 +299,10 @@ class SystemRanks:
     cases: CaseSet
     ranks: Mapping[RankedSystem, Integers]
 
-    def select(self, wanted: np.ndarray[Any, np.dtype[np.bool_]]) -> "SystemRanks":
-        """The same systems on some of the cases."""
-        kept = {system: ranks[:, wanted] for system, ranks in self.ranks.items()}
-        return SystemRanks(self.cases.select(wanted), kept)
+    def select(self, marks: NDArray[np.bool_]) -> "SystemRanks":
+        """The same systems on the marked cases."""
+        ranks = {system: rows[:, marks] for system, rows in self.ranks.items()}
+        return SystemRanks(self.cases.select(marks), ranks)
 
     def summary(self, pairs: Iterable[Pair]) -> RankingResult:
         """The quality of every system and the comparisons asked for, or why there are none."""
@@ -311,12 +310,11 @@ class SystemRanks:
         if cases < FEWEST_CASES:
             reason = f"{cases} cases; at least {FEWEST_CASES} are needed"
             return RankingResult(cases, too_few=reason)
-        users = [case.user for case in self.cases.cases]
-        systems = qualities(self.ranks, users)
+        systems = qualities(self.ranks, self.cases.users)
         return RankingResult(
             cases,
             systems={system.key: quality for system, quality in systems.items()},
-            comparisons=compare(self.ranks, list(pairs), users),
+            comparisons=compare(self.ranks, list(pairs), self.cases.users),
         )
 
 

@@ -91,13 +91,13 @@ def run_completion(
 
     A query that the session holds already is never offered again, so it cannot be a hit.
     """
-    kept = [case for case in cases if case.next_query not in case.context]
+    new = [case for case in cases if case.next_query not in case.context]
     results = {
-        name: _system(system, kept, steps, name)
+        name: _system(system, new, steps, name)
         for name, system in systems.items()
-        if isinstance(system, Completer) and kept
+        if isinstance(system, Completer) and new
     }
-    return CompletionResult(len(kept), LISTED, SHOWN, results)
+    return CompletionResult(len(new), LISTED, SHOWN, results)
 
 
 def _system(

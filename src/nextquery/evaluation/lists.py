@@ -256,7 +256,7 @@ def run_generation(
         before = _refused(suggester)
         lists = suggest_all(suggester, [case.context for case in cases], steps.track(name))
         refused = _refused(suggester) - before
-        kept = sum(map(len, lists))
+        allowed = sum(map(len, lists))
         qualities = {
             group: _quality(lists, cases, marks, background, frequent)
             for group, marks in groups.items()
@@ -265,7 +265,7 @@ def run_generation(
         contexts = [case.context for case in cases]
         systems[name] = SystemLists(
             **qualities,
-            refused_by_guards=refused / max(refused + kept, 1),
+            refused_by_guards=refused / max(refused + allowed, 1),
             text=None if guard is None else text_quality(lists, contexts, guard),
         )
         ranks = [rank_in(texts, case.next_query) for texts, case in zip(lists, cases, strict=True)]

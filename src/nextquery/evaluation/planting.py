@@ -88,8 +88,8 @@ class Plan:
         named = [("canary", self.canaries), ("attack", self.attacks)]
         return [
             session
-            for kind, some in named
-            for number, plant in enumerate(some)
+            for kind, plants in named
+            for number, plant in enumerate(plants)
             for session in plant.sessions(f"{kind}-{number}")
         ]
 
@@ -99,15 +99,15 @@ def make_plan(data: PreparedData, settings: PlantingSettings) -> Plan:
     rng = np.random.default_rng(settings.seed)
     frequent = data.counts("queries").head(CONTEXTS_FROM).select("query", "count").collect()
     words = data.counts("words").head(WORDS_FROM).select("word").collect()["word"].to_list()
-    wanted = settings.canaries * len(settings.canary_users)
-    wanted += settings.contexts * len(settings.fake_users)
-    if len(frequent) < wanted or len(words) < 20:
+    phrases = settings.canaries * len(settings.canary_users)
+    phrases += settings.contexts * len(settings.fake_users)
+    if len(frequent) < phrases or len(words) < 20:
         raise InputError(
             f"{data.path}: {len(frequent)} known queries and {len(words)} words are too few to "
-            f"plant {wanted} phrases among; audit a larger log, or with fewer of them"
+            f"plant {phrases} phrases among; audit a larger log, or with fewer of them"
         )
     weights = frequent["count"].to_numpy() / float(frequent["count"].sum())
-    indices = rng.choice(len(frequent), wanted, replace=False, p=weights)
+    indices = rng.choice(len(frequent), phrases, replace=False, p=weights)
     contexts = iter(frequent["query"].gather(indices.astype(np.int64)).to_list())
     new = _new_texts(data, words, rng)
     return Plan(
@@ -210,17 +210,17 @@ def exposures(
     by_users: dict[int, list[tuple[float, bool]]] = {}
     for canary in canaries:
         shown = [item.text for item in model.suggest([canary.context], SHOWN)]
-        measured = _bits(model, canary, decoys), canary.text in shown
-        by_users.setdefault(canary.users, []).append(measured)
+        bits = _bits(model, canary, decoys)
+        by_users.setdefault(canary.users, []).append((bits, canary.text in shown))
     return tuple(
         Exposure(
             users,
-            len(some),
-            float(np.mean([bits for bits, _ in some])),
-            max(bits for bits, _ in some),
-            sum(shown for _, shown in some),
+            len(measured),
+            float(np.mean([bits for bits, _ in measured])),
+            max(bits for bits, _ in measured),
+            sum(shown for _, shown in measured),
         )
-        for users, some in sorted(by_users.items())
+        for users, measured in sorted(by_users.items())
     )
 
 
@@ -242,6 +242,6 @@ def poison_curve(
         texts = [item.text for item in model.suggest([attack.context], FIRST)]
         by_users.setdefault(attack.users, []).append(attack.text in texts)
     points = tuple(
-        PoisonPoint(users, len(some), sum(some)) for users, some in sorted(by_users.items())
+        PoisonPoint(users, len(pushed), sum(pushed)) for users, pushed in sorted(by_users.items())
     )
     return PoisonCurve(kind, min_users, points)

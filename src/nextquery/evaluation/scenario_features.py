@@ -56,9 +56,7 @@ class EarlierQueries:
         ('a',)
         """
         return CaseSet(
-            tuple(
-                replace(case, earlier=self.by_session.get(case.session, ())) for case in cases.cases
-            )
+            replace(case, earlier=self.by_session.get(case.session, ())) for case in cases
         )
 
 
@@ -105,14 +103,12 @@ def _earlier_of_user(
 
 def lengthened(cases: CaseSet) -> CaseSet:
     """The same cases with the earlier queries in front of their contexts."""
-    return CaseSet(
-        tuple(replace(case, context=(*case.earlier, *case.context)) for case in cases.cases)
-    )
+    return CaseSet(replace(case, context=(*case.earlier, *case.context)) for case in cases)
 
 
 def earlier_similarities(cases: CaseSet, limit: int) -> dict[str, Floats]:
     """Cosines of character trigrams between each candidate and each earlier query, latest first."""
-    latest = [case.earlier[::-1] for case in cases.cases]
+    latest = [case.earlier[::-1] for case in cases]
     columns = trigram_cosines(cases, latest, limit)
     return {f"{SIMILARITY}{back}": column for back, column in enumerate(columns, start=1)}
 
@@ -137,9 +133,9 @@ def useful_scores(model: object, cases: CaseSet, log_likelihoods: Floats) -> Flo
         return None
     usefulness: list[float] = []
     for start in range(0, len(cases), BATCH):
-        some = cases.cases[start : start + BATCH]
+        batch = cases.cases[start : start + BATCH]
         judged = model.usefulness_many(
-            [case.context for case in some], [case.candidates for case in some]
+            [case.context for case in batch], [case.candidates for case in batch]
         )
         usefulness += [value for row in judged for value in row]
     return np.asarray(log_likelihoods + np.log(np.array(usefulness)), dtype=np.float64)
@@ -149,7 +145,7 @@ def by_last_click(ranks: SystemRanks, clicked: Set[int]) -> dict[str, RankingRes
     """Every system where the last query was clicked and where it was not; empty without clicks."""
     if not clicked:
         return {}
-    marks = np.array([case.session in clicked for case in ranks.cases.cases], dtype=np.bool_)
+    marks = np.array([case.session in clicked for case in ranks.cases], dtype=np.bool_)
     useful = [system for system in ranks.ranks if system.form == USEFUL]
     pairs = [(system, system.with_form("")) for system in useful]
     return {
@@ -302,10 +298,11 @@ def build_cases(
             drawn = np.random.default_rng(rules.seed).permutation(len(cases))[:learning_limit]
             cases = cases.select(np.isin(np.arange(len(cases)), drawn))
         elif test_users is not None:
-            users = {case.user for case in cases.cases}
-            order = sorted(users, key=lambda user: user_place(user, f"test {rules.seed}"))
-            kept = set(order[:test_users])
-            cases = cases.select(case.user in kept for case in cases.cases)
+            order = sorted(
+                set(cases.users), key=lambda user: user_place(user, f"test {rules.seed}")
+            )
+            drawn_users = set(order[:test_users])
+            cases = cases.select(user in drawn_users for user in cases.users)
         by_split[split] = evaluation.earlier.added_to(cases) if evaluation.earlier else cases
     return by_split
 

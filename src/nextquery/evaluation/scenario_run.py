@@ -169,13 +169,11 @@ def by_user_group(
     ranks: SystemRanks, groups: UserGroups, pairs: Sequence[Pair]
 ) -> dict[str, RankingResult]:
     """Every system on the cases of each group's users."""
-    users = [case.user for case in ranks.cases.cases]
-    return {
-        name: ranks.select(np.array([user in group for user in users], dtype=np.bool_)).summary(
-            pairs
-        )
+    marks = {
+        name: np.array([user in group for user in ranks.cases.users], dtype=np.bool_)
         for name, group in groups.items()
     }
+    return {name: ranks.select(in_group).summary(pairs) for name, in_group in marks.items()}
 
 
 LENGTHS: Mapping[str, Callable[[int], bool]] = {
@@ -200,13 +198,13 @@ def session_lengths(cases: CaseSet) -> dict[str, float | None]:
 
 def of_length(cases: CaseSet, name: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Which cases come from short, medium or long sessions."""
-    return np.array([LENGTHS[name](case.length) for case in cases.cases], dtype=np.bool_)
+    return np.array([LENGTHS[name](case.length) for case in cases], dtype=np.bool_)
 
 
 def noisy_contexts(cases: CaseSet, background: BackgroundCounts) -> float | None:
     """The share of contexts that hold one of the 100 most frequent queries."""
     noise = Noise(background, seed=0)
-    return _share(np.array([noise.within(case.context) for case in cases.cases], dtype=np.bool_))
+    return _share(np.array([noise.within(case.context) for case in cases], dtype=np.bool_))
 
 
 def single_features(part: RankedPart) -> dict[str, float]:
@@ -248,10 +246,9 @@ def by_context_length(
         systems = rank_systems(cases, ranked)
         queries[label] = systems.summary([]).systems
         ranks[RankedSystem(model=label)] = systems.ranks[ranker]
-    users = [case.user for case in cases.cases]
     everything = RankedSystem(model="all")
     pairs = [(everything, RankedSystem(model=str(last))) for last in CONTEXT_LENGTHS]
-    compared = compare(ranks, pairs, users)
+    compared = compare(ranks, pairs, cases.users)
     return ContextLengthResult(len(cases), queries=queries, comparisons=compared)
 
 
@@ -470,7 +467,7 @@ def _measure(
             for key, quality in summary.systems.items()
         },
         comparisons=summary.comparisons,
-        users=len({case.user for case in ranked.cases.cases}),
+        users=len(set(ranked.cases.users)),
         by_session_length=by_session_length(ranked, pairs),
         by_last_click=by_last_click(ranked, clicked),
         by_user_group=by_user_group(ranked, user_groups, pairs),
@@ -490,7 +487,7 @@ def _facts(cases: Mapping[str, CaseSet], evaluation: EvaluationData) -> Scenario
         session_lengths=session_lengths(test),
         noisy_contexts=noisy_contexts(test, evaluation.background),
         candidates=float(np.mean(test.sizes)) if len(test) else None,
-        users=len({case.user for case in test.cases}),
+        users=len(set(test.users)),
         too_few="; ".join(short) or None,
     )
 

@@ -142,11 +142,11 @@ def robust_cases(sessions: Iterable[Session], backgrounds: Backgrounds, rules: R
     """The next-query cases, each with a noisy query inserted; candidates and target stay."""
     noise = Noise(backgrounds.whole, rules.seed)
     corrupted = []
-    for case in next_query_cases(sessions, backgrounds, rules).cases:
+    for case in next_query_cases(sessions, backgrounds, rules):
         context = noise.insert(case.context, case.session).queries
         anchor = backgrounds.of(case.user).known_beginning(context[-1])
         corrupted.append(replace(case, context=context, anchor=anchor))
-    return CaseSet(tuple(corrupted))
+    return CaseSet(corrupted)
 
 
 def every_context_cases(
@@ -158,7 +158,7 @@ def every_context_cases(
     for session in sessions:
         distractors = pool.draw(session, CANDIDATES - 1, rules.seed)
         cases.append(_case(session, distractors, backgrounds.of(session.user)))
-    return CaseSet(tuple(cases))
+    return CaseSet(cases)
 
 
 SCENARIOS: dict[str, Scenario] = {
@@ -186,7 +186,7 @@ def _follower_cases(
             if target in candidates:
                 distractors = [text for text in candidates if text != target]
                 cases.append(_case(session, distractors, background))
-    return CaseSet(tuple(cases))
+    return CaseSet(cases)
 
 
 def _case(

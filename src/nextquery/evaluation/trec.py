@@ -24,16 +24,16 @@ from nextquery.ranking.cases import CaseSet, Floats
 
 def topics(cases: CaseSet) -> list[str]:
     """The name of each case: its session, with its length where a session has several cases."""
-    repeated = Counter(case.session for case in cases.cases)
+    repeated = Counter(case.session for case in cases)
     return [
         f"{case.session}-{case.length}" if repeated[case.session] > 1 else str(case.session)
-        for case in cases.cases
+        for case in cases
     ]
 
 
 def write_qrels(path: Path, cases: CaseSet) -> None:
     """Which candidate of each case the user really typed."""
-    pairs = zip(topics(cases), cases.cases, strict=True)
+    pairs = zip(topics(cases), cases, strict=True)
     write_text(path, "".join(f"{topic} 0 c{case.target} 1\n" for topic, case in pairs))
 
 
@@ -55,7 +55,7 @@ def write_cases(path: Path, cases: CaseSet) -> None:
     Sessions of single visitors: only the owner may read the file.
     """
     with replaced_file(path, mode=0o600) as stream:
-        for topic, case in zip(topics(cases), cases.cases, strict=True):
+        for topic, case in zip(topics(cases), cases, strict=True):
             record = {"topic": topic, "context": case.context, "candidates": case.candidates}
             if case.earlier:
                 record["earlier"] = case.earlier
@@ -139,8 +139,8 @@ def write_ranks(path: Path, ranks: Mapping[str, SystemRanks]) -> None:
             {
                 "split": split,
                 "case": topics(split_ranks.cases),
-                "user": [user_hash(case.user) for case in split_ranks.cases.cases],
-                "length": [case.length for case in split_ranks.cases.cases],
+                "user": [user_hash(user) for user in split_ranks.cases.users],
+                "length": [case.length for case in split_ranks.cases],
                 "system": system.key,
                 "seed": seed,
                 "reciprocal_rank": 1.0 / row,

@@ -142,7 +142,7 @@ def train_reranker(
     parts = [_cases(of_model, model, fold, rates[fold], bias) for fold in range(FOLDS)]
     taught = parts[: FOLDS - 2]
     training = RankedPart(
-        CaseSet(tuple(case for part in taught for case in part.cases.cases)),
+        CaseSet(case for part in taught for case in part.cases),
         FeatureTable(FEATURES, np.concatenate([part.features.values for part in taught])),
         np.concatenate([part.weights for part in taught if part.weights is not None]),
     )
@@ -238,7 +238,7 @@ def _cases(
             rows.append(features)
             weights.append(min(1 / bias.examined(position), LARGEST_WEIGHT))
     values = np.concatenate(rows) if rows else np.zeros((0, len(FEATURES)))
-    return RankedPart(CaseSet(tuple(cases)), FeatureTable(FEATURES, values), np.array(weights))
+    return RankedPart(CaseSet(cases), FeatureTable(FEATURES, values), np.array(weights))
 
 
 def _gain(part: RankedPart, trees: Trees) -> Gain:

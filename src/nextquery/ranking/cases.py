@@ -1,7 +1,7 @@
 """Ranking cases: a context, its candidates, and which one the user typed next."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import nsmallest
@@ -59,11 +59,17 @@ class RankingCase:
         return self.candidates[self.target]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class CaseSet:
     """Cases of one split, with the layout of their candidates in flat arrays."""
 
     cases: tuple[RankingCase, ...]
+
+    def __init__(self, cases: Iterable[RankingCase]) -> None:
+        object.__setattr__(self, "cases", tuple(cases))
+
+    def __iter__(self) -> Iterator[RankingCase]:
+        return iter(self.cases)
 
     def __len__(self) -> int:
         return len(self.cases)
@@ -93,9 +99,14 @@ class CaseSet:
         """All candidates, flat."""
         return [candidate for case in self.cases for candidate in case.candidates]
 
+    @cached_property
+    def users(self) -> list[str]:
+        """The user of each case."""
+        return [case.user for case in self.cases]
+
     def user_folds(self, folds: int) -> Integers:
         """The fold of each case's user."""
-        return np.array([user_fold(case.user, folds) for case in self.cases], dtype=np.int64)
+        return np.array([user_fold(user, folds) for user in self.users], dtype=np.int64)
 
     @property
     def rows(self) -> int:
@@ -107,8 +118,8 @@ class CaseSet:
         if not self.cases:
             return np.zeros(0, dtype=np.int64)
         values = np.where(np.isnan(scores), -np.inf, scores)
-        wanted = values[self.targets][self.owners]
-        ahead = (values > wanted) | ((values == wanted) & self._before_targets)
+        of_target = values[self.targets][self.owners]
+        ahead = (values > of_target) | ((values == of_target) & self._before_targets)
         return 1 + np.add.reduceat(ahead, self.starts, dtype=np.int64)
 
     @cached_property
@@ -116,10 +127,9 @@ class CaseSet:
         """Whether each flat candidate comes before its case's true next query."""
         return np.arange(self.rows) < self.targets[self.owners]
 
-    def select(self, wanted: Iterable[bool] | NDArray[np.bool_]) -> "CaseSet":
-        """The cases marked in `wanted`."""
-        pairs = zip(self.cases, wanted, strict=True)
-        return CaseSet(tuple(case for case, keep in pairs if keep))
+    def select(self, marks: Iterable[bool] | NDArray[np.bool_]) -> "CaseSet":
+        """The marked cases."""
+        return CaseSet(case for case, mark in zip(self.cases, marks, strict=True) if mark)
 
 
 def reciprocal_ranks(cases: CaseSet, scores: Floats) -> Floats:
@@ -154,8 +164,8 @@ class BackgroundCounts:
         if anchors is not None:
             beginnings = {known_beginning(anchor, frequencies.__contains__) for anchor in anchors}
             known = sorted(beginnings - {""})
-            wanted = pl.LazyFrame({"anchor": known}, schema={"anchor": pl.String})
-            followers = followers.join(wanted, on="anchor", how="semi")
+            keys = pl.LazyFrame({"anchor": known}, schema={"anchor": pl.String})
+            followers = followers.join(keys, on="anchor", how="semi")
         table: dict[str, dict[str, int]] = {}
         for anchor, following, count in followers.collect().iter_rows():
             table.setdefault(anchor, {})[following] = count

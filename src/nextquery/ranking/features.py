@@ -21,7 +21,7 @@ def suffix_counts(qvmm: QVMM, cases: CaseSet) -> Floats:
 
     Zero where nothing is known. `qvmm` should not be pruned.
     """
-    rows = [_counts(qvmm, case.context, case.candidates) for case in cases.cases]
+    rows = [_counts(qvmm, case.context, case.candidates) for case in cases]
     return np.concatenate(rows) if rows else np.zeros(0)
 
 
@@ -32,8 +32,8 @@ def _counts(qvmm: QVMM, context: tuple[str, ...], candidates: tuple[str, ...]) -
     if not path:
         return np.zeros(len(candidates))
     ids = [qvmm.background.id(text) for text in candidates]
-    wanted = np.array([-1 if query is None else query for query in ids], np.int64)
-    return qvmm.tree.followers.count(path[-1], wanted).astype(np.float64)
+    known_ids = np.array([-1 if query is None else query for query in ids], np.int64)
+    return qvmm.tree.followers.count(path[-1], known_ids).astype(np.float64)
 
 
 RECENT = 10
@@ -102,12 +102,10 @@ def baseline_features(cases: CaseSet, backgrounds: Backgrounds, qvmm: Floats) ->
     The counts of each case are those of its user's background.
     """
     candidates = cases.texts
-    counts = [backgrounds.of(case.user) for case in cases.cases]
-    pairs = list(zip(cases.cases, counts, strict=True))
-    last = [
-        case.context[-1] if case.context else "" for case in cases.cases for _ in case.candidates
-    ]
-    recent = [case.context[::-1][:RECENT] for case in cases.cases]
+    counts = [backgrounds.of(case.user) for case in cases]
+    pairs = list(zip(cases, counts, strict=True))
+    last = [case.context[-1] if case.context else "" for case in cases for _ in case.candidates]
+    recent = [case.context[::-1][:RECENT] for case in cases]
     columns: list[Any] = [  # in the order of the names
         [b.followers(case.anchor).get(c, 0) for case, b in pairs for c in case.candidates],
         [b.frequency(case.anchor) for case, b in pairs for _ in case.candidates],
@@ -127,7 +125,7 @@ def authors_features(cases: CaseSet, suffix_counts: Floats) -> dict[str, Floats]
 
     Like their code, it looks at the first ten queries of a context that is longer.
     """
-    recent = [case.context[:RECENT][::-1] for case in cases.cases]
+    recent = [case.context[:RECENT][::-1] for case in cases]
     shared = _products(cases, recent, RECENT, _trigram_marks)
     return {**dict(zip(SHARED_TRIGRAMS, shared, strict=True)), SUFFIX_COUNT: suffix_counts}
 
@@ -182,8 +180,8 @@ def _products(
         return list(products)
     known = np.full((columns, len(cases)), -1, dtype=np.int64)
     for number, queries in enumerate(recent):
-        some = [ids[query] for query in queries[:columns]]
-        known[: len(some), number] = some
+        recent_ids = [ids[query] for query in queries[:columns]]
+        known[: len(recent_ids), number] = recent_ids
     queries_of = known[:, cases.owners]  # (columns, candidates)
     present = queries_of >= 0
     pairs = (queries_of * len(texts) + candidates)[present]
@@ -196,10 +194,10 @@ def _products(
 
 def _context_edits(cases: CaseSet) -> Floats:
     """The mean edits between a candidate and the queries of its context."""
-    lengths = np.array([len(case.context) for case in cases.cases], dtype=np.int64)
+    lengths = np.array([len(case.context) for case in cases], dtype=np.int64)
     counts = lengths[cases.owners]
     candidates = [text for text, n in zip(cases.texts, counts, strict=True) for _ in range(n)]
-    queries = [query for case in cases.cases for _ in case.candidates for query in case.context]
+    queries = [query for case in cases for _ in case.candidates for query in case.context]
     owners = np.repeat(np.arange(len(counts)), counts)
     edits = _edits(candidates, queries)
     total = np.bincount(owners, weights=edits, minlength=len(counts)).astype(np.float64)
@@ -240,9 +238,9 @@ class QueryVectors:
         >>> columns["meaning_last"].tolist(), columns["meaning_context"].tolist()
         ([1.0, 0.0], [0.0, 1.0])
         """
-        self._encode(text for case in cases.cases for text in (*case.context, *case.candidates))
+        self._encode(text for case in cases for text in (*case.context, *case.candidates))
         last, context = np.zeros((2, cases.rows))
-        for case, start in zip(cases.cases, cases.starts, strict=True):
+        for case, start in zip(cases, cases.starts, strict=True):
             if not case.context:
                 continue
             rows = slice(start, start + len(case.candidates))

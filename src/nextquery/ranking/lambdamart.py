@@ -41,12 +41,12 @@ class RankedPart:
     weights: Floats | None = None
     """How much each case counts; all alike if there are none."""
 
-    def select(self, wanted: np.ndarray) -> "RankedPart":
-        """Some of the cases with their features."""
-        values = self.features.values[wanted[self.cases.owners]]
-        weights = None if self.weights is None else self.weights[wanted]
+    def select(self, marks: np.ndarray) -> "RankedPart":
+        """The marked cases with their features."""
+        values = self.features.values[marks[self.cases.owners]]
+        weights = None if self.weights is None else self.weights[marks]
         table = FeatureTable(self.features.names, values)
-        return RankedPart(self.cases.select(wanted), table, weights)
+        return RankedPart(self.cases.select(marks), table, weights)
 
     def restricted(self, names: Sequence[str]) -> "RankedPart":
         """The same cases with only some of the features."""
@@ -117,8 +117,8 @@ def train_ranker(data: RankerData, shape: TreeShape, seed: int) -> Ranker:
         curve.append(reached)
         best = best if reached <= curve[best] else len(curve) - 1
     # The best trees alone, without what they were grown from.
-    kept = lightgbm.Booster(model_str=booster.model_to_string(num_iteration=best + 1))
-    return Ranker(kept, data.names, shape, best + 1, curve[best])
+    best_trees = lightgbm.Booster(model_str=booster.model_to_string(num_iteration=best + 1))
+    return Ranker(best_trees, data.names, shape, best + 1, curve[best])
 
 
 def _parameters(shape: TreeShape, seed: int) -> dict[str, object]:

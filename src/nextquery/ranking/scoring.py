@@ -109,14 +109,14 @@ def log_likelihoods(scorer: Scorer, cases: CaseSet, *, track: Track = iter) -> F
 
 def _counted(model: CountSuggester[Any], cases: CaseSet, track: Track) -> Floats:
     """The same of a model that does not say which words it has."""
-    everything = (text for case in cases.cases for text in (*case.context, *case.candidates))
-    normal = {text: normalise_query(text) for text in set(everything)}
+    texts = {text for case in cases for text in (*case.context, *case.candidates)}
+    normal = {text: normalise_query(text) for text in texts}
     probabilities: list[float] = []
     for start in track(range(0, len(cases), BATCH)):
         for case in cases.cases[start : start + BATCH]:
             context = tuple(filter(None, (normal[query] for query in case.context)))
-            texts = [normal[text] for text in case.candidates]
-            probabilities += model.log_probabilities(context, texts)
+            candidates = [normal[text] for text in case.candidates]
+            probabilities += model.log_probabilities(context, candidates)
     return np.maximum(np.array(probabilities, dtype=np.float64), LOWEST)
 
 
@@ -132,18 +132,18 @@ def _score_candidates(
     scores_of: dict[Context, dict[str, ScoredQuery]],
 ) -> list[ScoredQuery]:
     """The scores of all candidates; those not in `scores_of` yet are computed and added to it."""
-    wanted: dict[Context, dict[str, None]] = {}
-    contexts = [case.context if last is None else case.context[-last:] for case in cases.cases]
-    for context, case in zip(contexts, cases.cases, strict=True):
+    to_score: dict[Context, dict[str, None]] = {}
+    contexts = [case.context if last is None else case.context[-last:] for case in cases]
+    for context, case in zip(contexts, cases, strict=True):
         known = scores_of.setdefault(context, {})
         missing = dict.fromkeys(text for text in case.candidates if text not in known)
         if missing:
-            wanted.setdefault(context, {}).update(missing)
-    for context, scores in _score_all(scorer, wanted, track).items():
+            to_score.setdefault(context, {}).update(missing)
+    for context, scores in _score_all(scorer, to_score, track).items():
         scores_of[context].update(scores)
     return [
         scores_of[context][text]
-        for context, case in zip(contexts, cases.cases, strict=True)
+        for context, case in zip(contexts, cases, strict=True)
         for text in case.candidates
     ]
 
@@ -160,14 +160,14 @@ def _log_shares(values: Floats, owners: Integers) -> Floats:
 
 
 def _score_all(
-    scorer: Scorer, wanted: dict[Context, dict[str, None]], track: Track
+    scorer: Scorer, to_score: dict[Context, dict[str, None]], track: Track
 ) -> dict[Context, dict[str, ScoredQuery]]:
     """Each context's candidates, scored in batches of contexts of like length."""
-    contexts = sorted(wanted, key=lambda context: (len(context), context))
+    contexts = sorted(to_score, key=lambda context: (len(context), context))
     scores_of = {}
     for start in track(range(0, len(contexts), BATCH)):
         batch = contexts[start : start + BATCH]
-        lists = [list(wanted[context]) for context in batch]
+        lists = [list(to_score[context]) for context in batch]
         for context, scores in zip(batch, _score_batch(scorer, batch, lists), strict=True):
             scores_of[context] = {scored.text: scored for scored in scores}
     return scores_of

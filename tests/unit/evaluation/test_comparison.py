@@ -230,10 +230,8 @@ def test_every_other_model_is_compared_with_the_first_alone_and_on_top() -> None
 def cases_of(users: Sequence[str], lengths: Sequence[int] = (2,)) -> CaseSet:
     """One case per user with the right candidate first; the lengths of sessions recur."""
     return CaseSet(
-        tuple(
-            RankingCase(n, ("a",), "a", ("right", "wrong"), 0, lengths[n % len(lengths)], user=user)
-            for n, user in enumerate(users)
-        )
+        RankingCase(n, ("a",), "a", ("right", "wrong"), 0, lengths[n % len(lengths)], user=user)
+        for n, user in enumerate(users)
     )
 
 
@@ -268,10 +266,8 @@ class FirstForm(RankerGroup):
 
 def part(cases: int) -> RankedPart:
     made = CaseSet(
-        tuple(
-            RankingCase(n, ("about right", "b", "c", "d"), "d", ("wrong", "right"), 1, 5)
-            for n in range(cases)
-        )
+        RankingCase(n, ("about right", "b", "c", "d"), "d", ("wrong", "right"), 1, 5)
+        for n in range(cases)
     )
     scores = CaseScorer(Remembers()).score(made)
     names = (*BASELINE_FEATURES, *(f"hred:{form}" for form in FORMS))
@@ -310,10 +306,8 @@ def test_shares_of_noise_and_lengths() -> None:
     frequencies = {"google": 200, **{f"q{number}": 100 for number in range(99)}, "rare": 1}
     background = BackgroundCounts(frequencies, {})
     cases = CaseSet(
-        tuple(
-            RankingCase(0, context, "", ("a",), 0, 2)
-            for context in (("google", "x"), ("rare",), ("q98",), ("x",))
-        )
+        RankingCase(0, context, "", ("a",), 0, 2)
+        for context in (("google", "x"), ("rare",), ("q98",), ("x",))
     )
 
     assert noisy_contexts(cases, background) == 0.5

@@ -67,9 +67,7 @@ def part(
     texts = tuple(f"q{number}" for number in range(10))
     targets = generator.integers(10, size=cases)
     made = CaseSet(
-        tuple(
-            RankingCase(n, ("a",), "a", texts, int(target), 2) for n, target in enumerate(targets)
-        )
+        RankingCase(n, ("a",), "a", texts, int(target), 2) for n, target in enumerate(targets)
     )
     values = generator.normal(size=(made.rows, len(names)))
     values[made.targets, names.index(telling)] += difference
@@ -411,7 +409,7 @@ def test_ir_measures_finds_the_same_figures_even_with_ties(tmp_path: Path) -> No
         RankingCase(n, ("a",), "a", texts[:size], int(generator.integers(size)), 2)
         for n, size in enumerate(generator.integers(5, 21, size=300))
     ]
-    cases = CaseSet(tuple(made))
+    cases = CaseSet(made)
     scores = generator.integers(0, 6, size=cases.rows).astype(np.float64)
     write_qrels(tmp_path / "qrels", cases)
     write_run(tmp_path / "run", cases, scores, "coin")
@@ -428,9 +426,7 @@ def test_ir_measures_finds_the_same_figures_even_with_ties(tmp_path: Path) -> No
     assert theirs[Success @ 5] == pytest.approx(ours.hit_5, abs=1e-12)
 
 
-CASES = CaseSet(
-    tuple(RankingCase(number, ("a",), "a", ("q0", "q1", "q2"), 1, 2) for number in (7, 9))
-)
+CASES = CaseSet(RankingCase(number, ("a",), "a", ("q0", "q1", "q2"), 1, 2) for number in (7, 9))
 
 
 def test_a_run_that_was_written_is_read_with_the_same_order(tmp_path: Path) -> None:
@@ -477,7 +473,7 @@ def test_a_session_with_several_cases_has_several_topics() -> None:
     made = [
         RankingCase(n, ("a",), "a", ("q",), 0, length) for n, length in ((7, 2), (7, 3), (8, 2))
     ]
-    assert topics(CaseSet(tuple(made))) == ["7-2", "7-3", "8"]
+    assert topics(CaseSet(made)) == ["7-2", "7-3", "8"]
 
 
 def test_the_table_of_ranks_has_every_case_by_system_and_seed(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_canonical_order_is_by_frequency_then_text() -> None:
     st.randoms(use_true_random=False),
 )
 def test_ranks_equal_those_of_a_stable_sort(shapes: list[tuple[int, int]], random: object) -> None:
-    cases = CaseSet(tuple(case(size, target % size) for size, target in shapes))
+    cases = CaseSet(case(size, target % size) for size, target in shapes)
     scores = np.array([random.choice([0.0, 1.0, 2.0]) for _ in range(cases.rows)])  # type: ignore[attr-defined]
     ranks = cases.ranks(scores)
 

@@ -157,7 +157,7 @@ def test_counts_at_the_longest_known_suffix_by_hand(prepared: Any, tiny_log: Any
     qvmm = fit_model(QVMM, prepared(tiny_log(sessions)), QVMMSettings(pruning=0))
     contexts = [("a", "b"), ("y", "b"), ("y",), ("a", "b now")]
     cases = CaseSet(
-        tuple(RankingCase(n, context, "", ("c", "d"), 0, 2) for n, context in enumerate(contexts))
+        RankingCase(n, context, "", ("c", "d"), 0, 2) for n, context in enumerate(contexts)
     )
 
     assert suffix_counts(qvmm, cases).reshape(4, 2).tolist() == [[3, 0], [3, 2], [0, 0], [3, 0]]

@@ -27,7 +27,7 @@ def part(cases: int, seed: int) -> RankedPart:
             signal[number, target] = signal[number].max() + 0.1
     noise = generator.normal(size=cases * 10)
     features = FeatureTable(("noise", "signal"), np.column_stack([noise, signal.ravel()]))
-    return RankedPart(CaseSet(tuple(made)), features)
+    return RankedPart(CaseSet(made), features)
 
 
 def trained(training: RankedPart, validation: RankedPart) -> Ranker:

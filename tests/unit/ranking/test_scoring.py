@@ -140,10 +140,8 @@ def test_each_user_is_scored_by_the_model_of_the_own_fold() -> None:
 
     models = [Constant(-1.0), Constant(-2.0)]
     made = CaseSet(
-        tuple(
-            RankingCase(n, ("a",), "a", ("one", "two"), 0, 2, user=user)
-            for n, user in enumerate(["user 1", "user 2", "user 1"])
-        )
+        RankingCase(n, ("a",), "a", ("one", "two"), 0, 2, user=user)
+        for n, user in enumerate(["user 1", "user 2", "user 1"])
     )
     assert [user_fold(case.user, 2) for case in made.cases] == [0, 1, 0]
     scorer = FoldScorer([CaseScorer(model) for model in models])

@@ -102,10 +102,10 @@ def intent_result(
     drawn = intent_cases(sessions, most)
     if len(drawn) < FEWEST:
         return None
-    cases = CaseSet(tuple(case for case, _ in drawn))
+    cases = CaseSet(case for case, _ in drawn)
     scores = log_likelihoods(scorer, cases, track=track).reshape(-1, INTENTS * OUTCOMES)
     shares = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
-    targets = np.array([case.target for case in cases.cases])
+    targets = np.array([case.target for case in cases])
     nats = -shares[np.arange(len(shares)), targets]
     by_intent = np.exp(shares).reshape(len(shares), INTENTS, OUTCOMES).sum(axis=2)
     intent = by_intent[np.arange(len(shares)), targets // OUTCOMES]
@@ -183,8 +183,8 @@ class KneserNey:
         if not total:
             return lower
         discount = self._discounts[len(gram)]
-        kept = max(self._counts[len(gram)].get(gram, 0) - discount, 0.0)
-        return (kept + discount * self._followers[gram[:-1]] * lower) / total
+        discounted = max(self._counts[len(gram)].get(gram, 0) - discount, 0.0)
+        return (discounted + discount * self._followers[gram[:-1]] * lower) / total
 
     def measure(self, sessions: EncodedSessions) -> Perplexity:
         """The perplexity of every query of the sessions, as HRED's is measured."""
