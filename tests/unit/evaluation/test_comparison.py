@@ -155,9 +155,7 @@ def test_users_needed_give_the_promised_power() -> None:
     p_values = stats.ttest_1samp(logs, 0.0, axis=1).pvalue
     assert users == 657  # ((2.576 + 0.842) * 0.15 / 0.02) ** 2
     assert np.mean(p_values < 0.01) == pytest.approx(0.8, abs=0.03)
-
-
-def test_users_needed_grow_with_the_square_of_the_precision() -> None:
+    # They grow with the square of the precision.
     once = users_needed(1000, 0.01, 0.03)
     assert users_needed(1000, 0.01, 0.015) == pytest.approx(4 * once, abs=4)
     assert users_needed(1000, 0.01, -0.03) == once

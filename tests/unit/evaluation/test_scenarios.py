@@ -66,21 +66,17 @@ def test_a_session_counts_if_its_target_is_among_the_twenty_best_followers() -> 
         session(4, "boats", "cars"),  # the anchor is unknown
         session(5, "google", "cars", "cars w19"),
     ]
-    cases = next_query_cases(sessions, BACKGROUND, Rules(min_followers=20)).cases
+    cases = list(next_query_cases(sessions, BACKGROUND, Rules(min_followers=20)))
 
     assert [case.session for case in cases] == [1, 5]
     assert [case.next_query for case in cases] == ["cars w3", "cars w19"]
     assert {len(case.candidates) for case in cases} == {20}
     assert cases[1].context == ("google", "cars")
     assert cases[1].length == 3
-
-
-def test_the_anchor_needs_enough_followers() -> None:
     few = Backgrounds(BackgroundCounts(FREQUENCIES, {"cars": {"cars w1": 2, "cars w2": 1}}))
-    sessions = [session(1, "cars", "cars w1")]
-
-    assert len(next_query_cases(sessions, few, Rules(min_followers=3))) == 0
-    assert len(next_query_cases(sessions, few, Rules(min_followers=2))) == 1
+    typed = [session(1, "cars", "cars w1")]
+    numbers = [len(next_query_cases(typed, few, Rules(min_followers=least))) for least in (2, 3)]
+    assert numbers == [1, 0], "an anchor needs enough followers"
 
 
 def test_noise_is_inserted_somewhere_and_the_rest_stays() -> None:
@@ -143,30 +139,19 @@ def test_a_new_visitors_own_past_makes_no_candidates() -> None:
     assert set(known[0].candidates) - set(new[0].candidates) == {"cars w0"}
 
 
-def test_a_pool_too_small_gives_fewer_distractors() -> None:
-    sessions = [session(n, "a", f"next {n}") for n in range(5)]
-
-    drawn = DistractorPool(sessions).draw(sessions[0], 19, seed=0)
-
-    assert sorted(drawn) == ["next 1", "next 2", "next 3", "next 4"]
-
-
-def test_some_distractors_share_a_word_and_none_is_of_the_same_session() -> None:
+def test_distractors_share_words_are_of_other_sessions_and_depend_on_session_and_seed() -> None:
     sessions = [session(n, f"first {n}", f"car {n}", f"boat {n}") for n in range(100)]
-    drawn = DistractorPool(sessions).draw(sessions[7], 19, seed=0)
+    pool = DistractorPool(sessions)
+    drawn = pool.draw(sessions[7], 19, seed=0)
 
     assert len(set(drawn)) == 19
     assert not {"car 7", "boat 7"} & set(drawn)
     assert sum("car" in text for text in drawn) >= SHARING
-
-
-def test_the_draw_depends_on_session_and_seed_only() -> None:
-    sessions = [session(n, "a", f"next {n}") for n in range(100)]
-    pool = DistractorPool(sessions)
-
-    assert pool.draw(sessions[3], 5, 0) == pool.draw(sessions[3], 5, 0)
-    assert pool.draw(sessions[3], 5, 0) != pool.draw(sessions[3], 5, 1)
-    assert pool.draw(sessions[3], 5, 0) != pool.draw(sessions[4], 5, 0)
+    assert drawn == pool.draw(sessions[7], 19, seed=0)
+    assert drawn != pool.draw(sessions[7], 19, seed=1)
+    assert drawn != pool.draw(sessions[8], 19, seed=0)
+    few = DistractorPool(sessions[:3])
+    assert sorted(few.draw(sessions[0], 19, seed=0)) == ["boat 1", "boat 2", "car 1", "car 2"]
 
 
 NOISY = {"google": 300, "ebay": 100, **{f"q{number:03}": 2 for number in range(200)}}

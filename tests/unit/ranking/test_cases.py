@@ -26,19 +26,24 @@ def case(candidates: int, target: int, session: int = 1) -> RankingCase:
     return RankingCase(session, ("anchor",), "anchor", texts, target, 2)
 
 
-def test_ranks_count_what_scores_higher_and_equal_scores_before() -> None:
-    cases = CaseSet((case(3, 1), case(4, 3), case(2, 0)))
-    scores = np.array([0.5, 0.4, 0.9, 1.0, 1.0, 0.0, 1.0, 2.0, 2.0])
-
-    assert cases.ranks(scores).tolist() == [3, 3, 1]
-    assert reciprocal_ranks(cases, scores).tolist() == [1 / 3, 1 / 3, 1.0]
-
-
-def test_missing_scores_rank_last() -> None:
-    cases = CaseSet((case(3, 2),))
-
-    assert cases.ranks(np.array([np.nan, -np.inf, -5.0])).tolist() == [1]
-    assert cases.ranks(np.array([-5.0, -6.0, np.nan])).tolist() == [3]
+@pytest.mark.parametrize(
+    ("cases", "scores", "ranks"),
+    [
+        # what scores higher is ahead, and what scores the same and comes before
+        (
+            [case(3, 1), case(4, 3), case(2, 0)],
+            [0.5, 0.4, 0.9, 1.0, 1.0, 0.0, 1.0, 2.0, 2.0],
+            [3, 3, 1],
+        ),
+        # missing scores come last
+        ([case(3, 2)], [np.nan, -np.inf, -5.0], [1]),
+        ([case(3, 2)], [-5.0, -6.0, np.nan], [3]),
+        ([], [], []),
+    ],
+)
+def test_ranks_by_hand(cases: list[RankingCase], scores: list[float], ranks: list[int]) -> None:
+    assert CaseSet(cases).ranks(np.array(scores)).tolist() == ranks
+    assert reciprocal_ranks(CaseSet(cases), np.array(scores)).tolist() == [1 / r for r in ranks]
 
 
 def test_layout_of_flat_arrays() -> None:
@@ -48,10 +53,6 @@ def test_layout_of_flat_arrays() -> None:
     assert cases.targets.tolist() == [1, 3]
     assert cases.owners.tolist() == [0, 0, 0, 1, 1]
     assert cases.rows == len(cases.texts) == 5
-
-
-def test_no_cases_have_no_ranks() -> None:
-    assert len(CaseSet(()).ranks(np.zeros(0))) == 0
 
 
 def test_canonical_order_is_by_frequency_then_text() -> None:
@@ -85,26 +86,18 @@ FREQUENCIES = {"cars": 9, "red cars": 4, "old cars": 4, "buses": 5, "trains": 2}
 FOLLOWERS = {"cars": {"red cars": 3, "old cars": 3, "buses": 3, "trains": 8}}
 
 
-def test_candidates_by_count_then_frequency_then_text() -> None:
+def test_candidates_beginnings_and_frequent_queries_by_hand() -> None:
     background = BackgroundCounts(FREQUENCIES, FOLLOWERS)
 
+    # by count, then by frequency, then by text
     assert background.candidates("cars") == ("trains", "buses", "old cars", "red cars")
     assert background.candidates("cars", 2) == ("trains", "buses")
     assert background.candidates("boats") == ()
-
-
-def test_words_are_dropped_from_the_end_until_a_known_query_remains() -> None:
-    background = BackgroundCounts(FREQUENCIES, FOLLOWERS)
-
+    # words are dropped from the end until a known query remains
     assert background.known_beginning("red cars for sale") == "red cars"
     assert background.known_beginning("cars red blue") == "cars"
     assert background.known_beginning("trains") == "trains"
     assert background.known_beginning("blue cars") == ""
-
-
-def test_most_frequent_breaks_ties_by_text() -> None:
-    background = BackgroundCounts(FREQUENCIES, FOLLOWERS)
-
     assert background.most_frequent(3) == [("cars", 9), ("buses", 5), ("old cars", 4)]
 
 
