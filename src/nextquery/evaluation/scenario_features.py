@@ -358,10 +358,9 @@ def by_fold(
     cases: CaseSet, models: Sequence[ModelT], score: Callable[[ModelT, CaseSet], Floats]
 ) -> Floats:
     """Scores of all candidates, flat, each case's by the model of its user's fold."""
-    folds = cases.user_folds(len(models))
     scores = np.zeros(cases.rows)
-    for number, model in enumerate(models):
-        scores[folds[cases.owners] == number] = score(model, cases.select(folds == number))
+    for model, (rows, part) in zip(models, cases.split_by_fold(len(models)), strict=True):
+        scores[rows] = score(model, part)
     return scores
 
 

@@ -108,6 +108,12 @@ class CaseSet:
         """The fold of each case's user."""
         return np.array([user_fold(user, folds) for user in self.users], dtype=np.int64)
 
+    def split_by_fold(self, folds: int) -> Iterator[tuple[NDArray[np.bool_], "CaseSet"]]:
+        """For each fold of users: which flat candidates belong to it, and its cases."""
+        fold_of_case = self.user_folds(folds)
+        for fold in range(folds):
+            yield (fold_of_case == fold)[self.owners], self.select(fold_of_case == fold)
+
     @property
     def rows(self) -> int:
         """The number of candidates of all cases."""

@@ -90,11 +90,10 @@ class FoldScorer:
 
     def score(self, cases: CaseSet, *, last: int | None = None, track: Track = iter) -> CaseScores:
         """As `CaseScorer.score`."""
-        folds = cases.user_folds(len(self._scorers))
         likelihoods, words, without = np.zeros((3, cases.rows))
-        for number, scorer in enumerate(self._scorers):
-            scored = scorer.score(cases.select(folds == number), last=last, track=track)
-            rows = folds[cases.owners] == number
+        parts = cases.split_by_fold(len(self._scorers))
+        for scorer, (rows, part) in zip(self._scorers, parts, strict=True):
+            scored = scorer.score(part, last=last, track=track)
             likelihoods[rows], words[rows] = scored.log_likelihood, scored.words
             without[rows] = scored.without_context
         return CaseScores(likelihoods, words, without, cases.owners)

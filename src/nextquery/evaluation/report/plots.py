@@ -54,6 +54,13 @@ def svg_plot(path: Path, width: float, height: float, columns: int = 1) -> Itera
         figure.savefig(path, format="svg", metadata={"Date": None}, transparent=True)
 
 
+def write_near(
+    axes: Axes, text: str, point: tuple[float, float], shift: tuple[int, int], **style: Any
+) -> None:
+    """Write a text some points to the right of and above a place."""
+    axes.annotate(text, point, xytext=shift, textcoords="offset points", **style)
+
+
 def write_powers_plainly(axis: Axis) -> None:
     """Of a logarithmic axis: Matplotlib writes formulas, and no text is one in these plots."""
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -209,13 +216,9 @@ def draw_gate_means(results: ExperimentResults, path: Path) -> None:
             axes.plot(noisy, row, "o", markerfacecolor="white", markeredgecolor=shade, ms=9)
             sides = ((original, "own query", original >= noisy), (noisy, "noise", noisy > original))
             for value, text, right in sides:
-                axes.annotate(
-                    f"{text} {value:.3f}",
-                    (value, row),
-                    xytext=(9 if right else -9, 0),
-                    textcoords="offset points",
-                    va="center",
-                    ha="left" if right else "right",
+                shift, side = (9, "left") if right else (-9, "right")
+                write_near(
+                    axes, f"{text} {value:.3f}", (value, row), (shift, 0), va="center", ha=side
                 )
         axes.set_yticks(range(len(models)), [label(name) for name in reversed(models)])
         axes.set_ylim(-0.6, len(models) - 0.4)
@@ -262,15 +265,8 @@ def _write_labels(axes: Axes, points: Sequence[ProjectedText], positions: Any) -
         if any(_overlap(box, other) for other in boxes):
             continue
         boxes.append(box)
-        axes.annotate(
-            text,
-            (x, y),
-            xytext=(4, 0),
-            textcoords="offset points",
-            fontsize=8.5,
-            va="center",
-            color=_darker(shades(point.group % 10)),
-        )
+        ink = _darker(shades(point.group % 10))
+        write_near(axes, text, (x, y), (4, 0), fontsize=8.5, va="center", color=ink)
 
 
 def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
@@ -289,38 +285,23 @@ def draw_scenarios(
     scenarios = with_enough_cases(shown)
     systems = results.main_systems[::-1]
     models = results.systems.models
-    with svg_plot(
-        path, 3.1 * len(scenarios) + 0.8, 0.9 + 0.42 * len(systems), len(scenarios)
-    ) as all_:
-        for number, (axes, (name, scenario)) in enumerate(
-            zip(all_, scenarios.items(), strict=True)
-        ):
+    width, height = 3.1 * len(scenarios) + 0.8, 0.9 + 0.42 * len(systems)
+    with svg_plot(path, width, height, len(scenarios)) as all_axes:
+        for axes, (name, scenario) in zip(all_axes, scenarios.items(), strict=True):
             for row, system in enumerate(systems):
                 quality = scenario.systems[system]
                 shade = colour(system, models)
-                axes.plot(
-                    list(quality.interval),
-                    [row, row],
-                    color=shade,
-                    lw=5,
-                    alpha=0.3,
-                )
+                axes.plot(list(quality.interval), [row, row], color=shade, lw=5, alpha=0.3)
                 axes.plot(quality.mrr, row, "o", color=shade, ms=8)
-                axes.annotate(
-                    f"{quality.mrr:.3f}",
-                    (quality.mrr, row),
-                    xytext=(0, 8),
-                    textcoords="offset points",
-                    ha="center",
-                    fontsize=9,
-                )
+                point = quality.mrr, row
+                write_near(axes, f"{quality.mrr:.3f}", point, (0, 8), ha="center", fontsize=9)
             axes.set_yticks(range(len(systems)), [label(system) for system in systems])
             axes.set_ylim(-0.5, len(systems) - 0.3)
             axes.set_title(SCENARIOS[name].title)
             axes.set_xlabel("MRR, 95% interval")
             axes.grid(axis="x", color=FAINT, alpha=0.3)
-            if number:
-                axes.set_yticklabels([])
+        for axes in all_axes[1:]:
+            axes.set_yticklabels([])
 
 
 def draw_session_lengths(results: ExperimentResults, path: Path) -> None:
@@ -370,14 +351,8 @@ def draw_context_lengths(results: ExperimentResults, path: Path) -> bool:
                 axes.set_xticks(range(len(queries)), list(queries))
             baseline = scenario.by_session_length["long"].systems["baseline"].mrr
             axes.axhline(baseline, color=FIXED["baseline"], ls="--", lw=1.5)
-            axes.annotate(
-                "Baseline Ranker, whole context",
-                (0, baseline),
-                xytext=(0, 4),
-                textcoords="offset points",
-                color=FIXED["baseline"],
-                fontsize=8,
-            )
+            style = {"color": FIXED["baseline"], "fontsize": 8}
+            write_near(axes, "Baseline Ranker, whole context", (0, baseline), (0, 4), **style)
             axes.set_title(SCENARIOS[name].title)
             axes.set_xlabel("queries that the model sees")
             axes.grid(axis="y", color=FAINT, alpha=0.3)

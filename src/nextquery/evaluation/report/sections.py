@@ -14,10 +14,10 @@ from nextquery.evaluation.completion import (
 )
 from nextquery.evaluation.lists import AgainstTrivial, GenerationResult, SystemLists
 from nextquery.evaluation.paper import FIGURE_7, TABLE_1
-from nextquery.evaluation.probes.gates import GateComparison
+from nextquery.evaluation.probes.gates import GateComparison, GateExample
 from nextquery.evaluation.report import html, plots, tables
 from nextquery.evaluation.report.html import PLOTS, Cell, Row, heading, paragraph, plot, table
-from nextquery.evaluation.report.plots import colour, draw_gates, svg_plot
+from nextquery.evaluation.report.plots import colour, svg_plot
 from nextquery.evaluation.report.tables import interval, p_value
 from nextquery.evaluation.results import ExperimentResults
 from nextquery.evaluation.returning import ReturningResult
@@ -289,11 +289,15 @@ def gates(out: Path, results: ExperimentResults) -> str:
         parts.append(html.plot(file, message, "Mean gates of own queries and of noise"))
     for model, gate in results.gates.items():
         if gate.example:
-            file = f"{PLOTS}/gates_{model}.svg"
-            plots.draw_gates(gate.example, out / file)
             message = f"{label(model)}: gates of one context with a noisy query at its end."
-            parts.append(html.plot(file, f"{message} (Figure 7)", message))
+            parts.append(_gates_of(gate.example, out, f"gates_{model}", message))
     return "".join(parts) + _figure_7(out, results)
+
+
+def _gates_of(example: GateExample, out: Path, name: str, message: str) -> str:
+    file = f"{PLOTS}/{name}.svg"
+    plots.draw_gates(example, out / file)
+    return html.plot(file, f"{message} (Figure 7)", message)
 
 
 def _figure_7(out: Path, results: ExperimentResults) -> str:
@@ -303,10 +307,8 @@ def _figure_7(out: Path, results: ExperimentResults) -> str:
         if paper_example.figure_7 is None:
             lacking.append(label(model))
             continue
-        file = f"{PLOTS}/figure_7_{model}.svg"
-        draw_gates(paper_example.figure_7, out / file)
         message = f"{label(model)}: gates of the paper's own example."
-        parts.append(plot(file, f"{message} (Figure 7)", message))
+        parts.append(_gates_of(paper_example.figure_7, out, f"figure_7_{model}", message))
     if lacking:
         example = " → ".join(FIGURE_7)
         text = f"Not drawn for {', '.join(lacking)}: a word of {example} is unknown there."
