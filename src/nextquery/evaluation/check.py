@@ -243,14 +243,13 @@ def _nats(new: Scorer, old: Scorer, cases: Sequence[Case]) -> tuple[dict[str, Fl
     """Nats per symbol by both models, of the cases whose words both of them know."""
     contexts, queries = [case.context for case in cases], [case.query for case in cases]
     scored = {
-        name: score_queries(model, contexts, queries)
-        for name, model in (("new", new), ("old", old))
+        "new": score_queries(new, contexts, queries),
+        "old": score_queries(old, contexts, queries),
     }
     known = [
         index
-        for index in range(len(cases))
-        if not any(scored[name][index].unknown for name in scored)
-        and all(np.isfinite(scored[name][index].log_likelihood) for name in scored)
+        for index, scores in enumerate(zip(*scored.values(), strict=True))
+        if all(not score.unknown and np.isfinite(score.log_likelihood) for score in scores)
     ]
     nats = {
         name: np.array([-scores[index].log_likelihood / scores[index].words for index in known])

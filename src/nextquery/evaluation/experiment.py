@@ -250,8 +250,9 @@ def _fold_models(
         raise InputError(f"`fold_configs` {min(unknown)!r}: no model under study has this name")
     if settings.visitors == "known":
         return {}
-    for name, source in models.items() if settings.new_visitor_cases == "all" else ():
-        if isinstance(source, Path | tuple) and name not in settings.fold_configs:
+    for name, source in models.items():
+        given = isinstance(source, Path | tuple) and name not in settings.fold_configs
+        if given and settings.new_visitor_cases == "all":
             raise InputError(
                 "`new_visitor_cases` all: the background's sessions are tested, too, and the model "
                 f"{name!r} has learnt from them; give it a config in `fold_configs`, or take `test`"

@@ -251,10 +251,11 @@ def run_generation(
     reciprocal: dict[str, Floats] = {}
     known = np.array([case.known_anchor for case in cases], dtype=np.bool_)
     groups = {"all": known | True, "known_anchor": known, "unknown_anchor": ~known}
+    contexts = [case.context for case in cases]
     systems = {}
     for name, suggester in suggesters.items():
         before = _refused(suggester)
-        lists = suggest_all(suggester, [case.context for case in cases], steps.track(name))
+        lists = suggest_all(suggester, contexts, steps.track(name))
         refused = _refused(suggester) - before
         allowed = sum(map(len, lists))
         qualities = {
@@ -262,7 +263,6 @@ def run_generation(
             for group, marks in groups.items()
             if marks.any()
         }
-        contexts = [case.context for case in cases]
         systems[name] = SystemLists(
             **qualities,
             refused_by_guards=refused / max(refused + allowed, 1),

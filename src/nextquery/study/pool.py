@@ -350,11 +350,10 @@ class JudgementStore:
         if assessors > MOST_ASSESSORS:
             raise InputError(f"`assessors` {assessors}: at most {MOST_ASSESSORS:,}")
         with self._connection() as connection:
-            for number in range(1, assessors + 1):
-                connection.execute(
-                    "INSERT OR IGNORE INTO assessors (number, token) VALUES (?, ?)",
-                    (number, secrets.token_urlsafe(24)),
-                )
+            connection.executemany(
+                "INSERT OR IGNORE INTO assessors (number, token) VALUES (?, ?)",
+                [(number, secrets.token_urlsafe(24)) for number in range(1, assessors + 1)],
+            )
             rows = connection.execute("SELECT number, token FROM assessors ORDER BY number")
             return dict(rows.fetchall())
 

@@ -22,7 +22,8 @@ from nextquery.evaluation.probes.table import PROBES
 from nextquery.evaluation.report import html, page, plots, sections, tables
 from nextquery.evaluation.report.html import PLOTS
 from nextquery.evaluation.report.page import write_report
-from nextquery.evaluation.report.plots import curve_sentences, curve_table, svg_plot
+from nextquery.evaluation.report.plots import svg_plot
+from nextquery.evaluation.report.tables import curve_sentences, curve_table
 from nextquery.evaluation.results import ExperimentResults
 from nextquery.evaluation.scenario_run import ContextLengthResult
 

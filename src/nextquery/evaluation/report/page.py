@@ -151,9 +151,9 @@ def _learning_curve(out: Path, results: ExperimentResults) -> str:
     )
     return "".join(
         [
-            html.bullets(plots.curve_sentences(curve, models)),
+            html.bullets(tables.curve_sentences(curve, models)),
             html.plot(file, message, "MRR, coverage and perplexity by size of the background"),
-            plots.curve_table(curve, models),
+            tables.curve_table(curve, models),
         ]
     )
 

@@ -16,7 +16,6 @@ from matplotlib.ticker import LogLocator
 from nextquery.evaluation.comparison import Quality, RankedSystem, label
 from nextquery.evaluation.learning_curve import LearningCurve
 from nextquery.evaluation.probes.gates import GateComparison, GateExample, ProjectedText
-from nextquery.evaluation.report.html import Cell, Row, table
 from nextquery.evaluation.results import ExperimentResults, with_enough_cases
 from nextquery.evaluation.scenario_run import ScenarioResult
 from nextquery.evaluation.scenarios import SCENARIOS
@@ -115,43 +114,6 @@ def _line(
         style = "o-" if _refitted(curve, system) else "o--"
         axes.plot(*zip(*points, strict=True), style, label=label(system), ms=4,
                   color=colour(system, models))  # fmt: skip
-
-
-def curve_table(curve: LearningCurve, models: tuple[str, ...]) -> str:
-    """One row per size: the Baseline Ranker, and what each model adds to it."""
-    heads: list[Cell | str] = ["Background sessions", "users", "ADJ", "Baseline Ranker"]
-    heads += [RankedSystem("baseline", model, "sum").label for model in models]
-    rows: list[Row] = []
-    for point in curve.points:
-        row: list[Cell | str] = [f"{point.sessions:,}", f"{point.users:,}"]
-        for system in ("adj", "baseline"):
-            row.append(f"{point.ranking[system].mrr:.4f}" if point.ranking else "too few cases")
-        for model in models:
-            gain = point.gain(model)
-            text = f"{gain.relative:+.1%}" if gain else "too few cases"
-            row.append(Cell(text, "", f"p = {gain.p_by_user:.2g}" if gain else ""))
-        rows.append(row)
-    return table(heads, rows)
-
-
-def curve_sentences(curve: LearningCurve, models: tuple[str, ...]) -> list[str]:
-    """From which size on each model pays, and whether it was trained at each size."""
-    sentences = []
-    for model in models:
-        begins = curve.begins_to_pay(model)
-        if begins == curve.points[0].sessions:
-            paid = f"pays already at the smallest size measured, {begins:,} background sessions."
-        elif begins:
-            paid = f"begins to pay at about {begins:,} background sessions."
-        else:
-            paid = "does not pay (p < .01 by user) at the largest size measured."
-        trained = (
-            " It was trained anew at every size."
-            if model in curve.refitted
-            else " It is the same model at every size: only counts and rankers were fitted anew."
-        )
-        sentences.append(f"{label(model)} {paid}{trained}")
-    return sentences
 
 
 def _refitted(curve: LearningCurve, system: str) -> bool:
