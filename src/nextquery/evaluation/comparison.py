@@ -341,8 +341,6 @@ def qualities(
     >>> quality.mrr, quality.hit_1
     (0.6875, 0.5)
     """
-    if not ranks:
-        return {}
     reciprocal = np.stack([mean_reciprocal(system_ranks) for system_ranks in ranks.values()])
     by_case = bootstrap_intervals(reciprocal, None)
     by_user = bootstrap_intervals(reciprocal, user_numbers(users))

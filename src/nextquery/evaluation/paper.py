@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nextquery.artifacts import open_artifact
+from nextquery.evaluation.lists import ListMaker
 from nextquery.evaluation.probes.gates import GateExample, read_gates
 from nextquery.evaluation.systems import SystemSource
 from nextquery.records import Session
@@ -209,7 +210,7 @@ class SampleTable:
 
 
 def sample_suggestions(
-    suggesters: Mapping[str, Suggester], sessions: Sequence[Session], seed: int
+    suggesters: Mapping[str, ListMaker], sessions: Sequence[Session], seed: int
 ) -> SampleTable:
     """The first suggestions of every system for contexts of one, two and three queries."""
     generator = np.random.default_rng(seed)
@@ -221,7 +222,7 @@ def sample_suggestions(
     return SampleTable(tuple(_suggest(suggesters, session) for session in chosen))
 
 
-def _suggest(suggesters: Mapping[str, Suggester], session: Session) -> SampleContext:
+def _suggest(suggesters: Mapping[str, ListMaker], session: Session) -> SampleContext:
     *context, next_query = session.queries
     lists = {
         name: tuple(suggestion.text for suggestion in suggester.suggest(context, SUGGESTIONS))

@@ -1,7 +1,6 @@
 """Completion, decoding times and sampled lists, on systems whose answers are known."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from nextquery.evaluation.lists import BEAM, GenerationCase, decoding_time
 from nextquery.evaluation.paper import SUGGESTIONS, sample_suggestions
 from nextquery.evaluation.steps import Steps
 from nextquery.inference.settings import DecodeConfig
-from nextquery.records import ScoredQuery, Session, Suggestion
+from nextquery.records import Session, Suggestion
 
 KNOWN = ("paris", "paris hotels", "paris hotels cheap", "parma ham", "rome")
 
@@ -133,16 +132,8 @@ def test_one_context_at_a_time_with_the_papers_beam_and_the_first_not_counted() 
 class Echo:
     """Suggests the last query with a number after it."""
 
-    kind = "echo"
-
     def suggest(self, context: Sequence[str], n: int = 5) -> list[Suggestion]:
         return [Suggestion(f"{context[-1]} {number}", 0.0, "") for number in range(n)]
-
-    def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
-        raise NotImplementedError
-
-    def save(self, path: Path) -> None:
-        raise NotImplementedError
 
 
 def test_two_contexts_of_each_length_with_every_systems_first_suggestions() -> None:

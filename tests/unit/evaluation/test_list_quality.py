@@ -1,6 +1,5 @@
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 
 import marisa_trie
 import numpy as np
@@ -22,7 +21,7 @@ from nextquery.guard.guard import Guard
 from nextquery.guard.quality import TypedText
 from nextquery.guard.tables import COUNT_FORMAT, Tables
 from nextquery.ranking.cases import BackgroundCounts
-from nextquery.records import ScoredQuery, Session, Suggestion
+from nextquery.records import Session, Suggestion
 
 SECRET = b"secret"
 KNOWN = ("hotels in oslo", "oslo museum", "rome museum")
@@ -30,22 +29,20 @@ BACKGROUND = BackgroundCounts({"red car": 3, "blue car": 2, "boat": 1}, {})
 
 
 class Fixed:
-    """Suggests the same list, but nothing after an unknown anchor."""
-
-    kind = "fixed"
+    """Suggests the same list after any context."""
 
     def __init__(self, *texts: str) -> None:
         self.texts = texts
 
     def suggest(self, context: Sequence[str], n: int = 5) -> list[Suggestion]:
-        known = context[-1] in BACKGROUND
-        return [Suggestion(text, 0.0, "") for text in self.texts[:n] if known]
+        return [Suggestion(text, 0.0, "") for text in self.texts[:n]]
 
-    def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
-        raise NotImplementedError
 
-    def save(self, path: Path) -> None:
-        raise NotImplementedError
+class AfterKnownAnchors(Fixed):
+    """Suggests nothing after an unknown anchor."""
+
+    def suggest(self, context: Sequence[str], n: int = 5) -> list[Suggestion]:
+        return super().suggest(context, n) if context[-1] in BACKGROUND else []
 
 
 def test_overlap_and_diversity_by_hand() -> None:
@@ -61,8 +58,8 @@ def test_results_by_hand(steps: Steps) -> None:
         GenerationCase(("boat",), "green car", True),
         GenerationCase(("submarine",), "boat", False),
     ]
-    suggester = Fixed("red car", "blue car", "new car")
-    result = run_generation({"fixed": suggester}, cases, BACKGROUND, steps).systems["fixed"]
+    makers = {"fixed": AfterKnownAnchors("red car", "blue car", "new car")}
+    result = run_generation(makers, cases, BACKGROUND, steps).systems["fixed"]
 
     everything, known, unknown = result.groups().values()
     assert everything.coverage == pytest.approx(2 / 3)
@@ -89,21 +86,11 @@ def test_contexts_are_drawn_without_replacement_and_by_seed() -> None:
     assert drawn != sample_contexts(sessions, BACKGROUND, 20, seed=2)
 
 
-class Always:
-    """Suggests the same list after any context."""
-
-    def __init__(self, *texts: str) -> None:
-        self.texts = texts
-
-    def suggest(self, context: Sequence[str], n: int = 5) -> list[Suggestion]:
-        return [Suggestion(text, 0.0, "") for text in self.texts[:n]]
-
-
 def test_systems_are_compared_with_the_best_trivial_rule_by_user(steps: Steps) -> None:
     cases = [GenerationCase(("boat",), "red car", True, f"user{n // 2}") for n in range(12)]
     makers: dict[str, ListMaker] = {
-        "good": Always("red car"), "poor": Always("a", "b", "c", "red car"),
-        "rule": Always("a", "red car"), "other": Always("a"),
+        "good": Fixed("red car"), "poor": Fixed("a", "b", "c", "red car"),
+        "rule": Fixed("a", "red car"), "other": Fixed("a"),
     }  # fmt: skip
     trivial = ["other", "rule"]
     result = run_generation(makers, cases, BACKGROUND, steps, trivial=trivial)
