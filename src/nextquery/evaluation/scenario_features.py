@@ -362,8 +362,3 @@ def by_fold(
     for model, (rows, part) in zip(models, cases.split_by_fold(len(models)), strict=True):
         scores[rows] = score(model, part)
     return scores
-
-
-def is_test(split: str) -> bool:
-    """Whether results may be reported on the split."""
-    return split in ("test", UNSEEN_USERS)

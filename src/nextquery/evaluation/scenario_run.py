@@ -32,7 +32,6 @@ from nextquery.evaluation.scenario_features import (
     add_features,
     build_cases,
     by_last_click,
-    is_test,
 )
 from nextquery.evaluation.scenarios import Noise, Rules
 from nextquery.evaluation.settings import ExperimentSettings
@@ -316,7 +315,7 @@ def begin_scenario(
         scores = {
             split: _scores(part, trained, systems, tuple(runs))
             for split, part in parts.items()
-            if is_test(split)
+            if split not in LEARNING
         }
         ranked = {
             split: rank_systems(parts[split].cases, split_scores)
@@ -390,7 +389,8 @@ def _with_runs(
     """
     columns = {}
     for name, run in runs.items():
-        if name in learning or split == "test" or (is_test(split) and run.covers(part.cases)):
+        unseen = split == UNSEEN_USERS and run.covers(part.cases)
+        if name in learning or split == "test" or unseen:
             scores = run.of(part.cases)
             lowest = scores[np.isfinite(scores)].min(initial=0.0) - 1.0
             columns[f"{name}:sum"] = np.where(np.isneginf(scores), lowest, scores)

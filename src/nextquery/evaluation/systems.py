@@ -17,6 +17,7 @@ from nextquery.artifacts import open_artifact, publish, sha256, write_text
 from nextquery.artifacts.files import check_plain_file
 from nextquery.config import load_config
 from nextquery.errors import InputError, TrainingError
+from nextquery.evaluation.comparison import BASELINES
 from nextquery.evaluation.lists import ListMaker
 from nextquery.evaluation.steps import fingerprint
 from nextquery.logs.data_folder import SINGLE_SEARCHES, PreparedData
@@ -148,15 +149,8 @@ COUNT_MODELS = {
 TRIVIAL = ("drop_words", "completions", "popularity")
 """The rules that every system is compared with."""
 
-RESERVED = (
-    *COUNT_MODELS,
-    "drop_words",
-    "completions",
-    "baseline",
-    "baseline_authors",
-    "baseline_semantic",
-    "baseline_earlier",
-)
+RESERVED = tuple(dict.fromkeys((*COUNT_MODELS, *TRIVIAL, *BASELINES)))
+"""Names that a model must not have."""
 
 
 SystemSource = Scorer | Path | tuple[Path, ...]

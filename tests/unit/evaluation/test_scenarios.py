@@ -15,7 +15,6 @@ from nextquery.evaluation.scenario_features import (
     as_new_visitors,
     build_cases,
     earlier_similarities,
-    is_test,
     lengthened,
     read_earlier_queries,
     read_evaluation_data,
@@ -184,7 +183,7 @@ def test_only_cases_to_learn_from_are_limited(small_data: PreparedData) -> None:
     assert len(unlimited["training"]) == len(evaluation.sessions["training"])
     assert len(cases["training"]) == len(cases["validation"]) == 20
     assert len(cases["test"]) == len(evaluation.sessions["test"]) > 20
-    assert [split for split in cases if is_test(split)] == ["test", "unseen_users"]
+    assert list(cases) == ["training", "validation", "test", "unseen_users"]
 
 
 def test_the_test_cases_of_some_users_are_those_of_the_whole(small_data: PreparedData) -> None:
