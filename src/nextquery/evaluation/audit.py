@@ -251,7 +251,7 @@ def guarded_copy(trained: Path, planted: PreparedData, out: Path) -> Path:
 
 
 def describe(result: AuditResult) -> str:
-    """The page."""
+    """The result as text."""
     not_made = [f"Not made again: {reason}." for reason in result.not_made]
     parts = [_secrets(result), _poison(result), _coverage(result), not_made]
     return "\n\n".join("\n".join(lines) for part in parts if (lines := list(part)))

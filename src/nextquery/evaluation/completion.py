@@ -1,8 +1,8 @@
 """How well systems finish a half-typed query, and which word they expect next.
 
-For each of a sample of test contexts the next query is typed character by character in thought:
-after 1, 2, 3, ... characters, is it among the completions, and how many keystrokes would it have
-saved? Once with the session before it and once without. The same for words: after each whole word,
+For each of a sample of test contexts the next query is completed after 1, 2, 3, ... of its
+characters: is it among the completions, and how many keystrokes would it have saved? Once with the
+session before it and once without. The same for words: after each whole word,
 is the next one among the next words of the completions? The usual baseline, the most popular
 completion, is the popularity model's.
 """

@@ -1,10 +1,9 @@
-"""How much log does it take: every system against the number of background sessions.
+"""How much log is needed: every system against the number of background sessions.
 
 The background is cut to nested shares of its users. Count models and rankers are fitted again at
 every size; a given model is not: it was trained elsewhere, on whatever it was trained on. With a
 config, the first model under study is trained again at every size, too, with as many steps at most
-as the whole background takes: fewer sessions are gone through more often, and early stopping ends
-it.
+as the whole background takes: a smaller background is read in more epochs, until early stopping.
 """
 
 import shutil

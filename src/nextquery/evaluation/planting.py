@@ -143,7 +143,7 @@ def _new_texts(
 
 
 SHOWN = 20
-"""A secret is out if it is among this many suggestions."""
+"""A secret is exposed if it is among this many suggestions."""
 FIRST = 5
 """A phrase has been pushed if it is among this many first suggestions."""
 
@@ -172,7 +172,7 @@ class PoisonPoint:
 
 @dataclass(frozen=True)
 class PoisonCurve:
-    """How a model of one kind, under one K, gives way."""
+    """How many fake users push a phrase in a model of one kind under one K."""
 
     kind: str
     min_users: int

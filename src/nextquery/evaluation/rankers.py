@@ -86,7 +86,7 @@ class RankerGroup:
 
 @dataclass(frozen=True)
 class Task:
-    """What the rankers of one group are to learn from."""
+    """The features and the shape of the rankers of one group."""
 
     forms: tuple[str, ...]
     names: tuple[str, ...]
@@ -111,7 +111,7 @@ class RankerJob:
 
 @dataclass(frozen=True)
 class TrainedRankers:
-    """What a job gives."""
+    """The result of a job."""
 
     groups: dict[RankedSystem, RankerGroup]
     choices: dict[str, dict[str, float]]

@@ -75,7 +75,7 @@ class VisitorResult:
     requests: int
     users: int
     next_query_typed_before: float
-    """The share of requests whose next query is in the visitor's history: the most to be had."""
+    """The share of requests whose next query is in the visitor's history: an upper bound."""
     again: GroupQuality
     last_three: GroupQuality
     """What the last three distinct queries would give."""

@@ -111,9 +111,9 @@ class Finish(Generic[T]):
     """The second half of a step whose first half is done."""
 
     compute: Callable[[], T]
-    """Gives the result, if need be after a while."""
+    """Gives the result, and waits for it if need be."""
     ready: Callable[[], bool]
-    """Whether it would give it without waiting."""
+    """Whether the result is given without waiting."""
 
     def __call__(self) -> T:
         """The result."""

@@ -210,8 +210,8 @@ class Systems:
     def suggesters(self) -> dict[str, Suggester]:
         """Every system that can suggest by itself, the systems under study first."""
         counted = {**self.count_models, **self.served_count_models}
-        everyone = {**self.models, **self.features, **counted}
-        return {name: one for name, one in everyone.items() if isinstance(one, Suggester)}
+        systems = {**self.models, **self.features, **counted}
+        return {name: model for name, model in systems.items() if isinstance(model, Suggester)}
 
     @property
     def list_makers(self) -> dict[str, ListMaker]:

@@ -1,6 +1,7 @@
 """The report: page, tables, plots and the sections of the probes."""
 
 import re
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -158,36 +159,33 @@ def test_user_groups_are_shown_with_their_cases_and_gains(results: ExperimentRes
     assert text.count("too few") == 4
 
 
-def test_lists_samples_gates_and_boundaries(results: ExperimentResults) -> None:
-    generation = tables.generation(results)
-    assert "All contexts: 50" in generation
-    assert "Anchor new" not in generation
-    assert "<td>–</td>" in generation  # no synthetic share
-    assert "a &amp; b<small>typed next: c</small>" in tables.samples(results)
-    assert "<td>90%</td>" in tables.gates(results)
-    assert "90 gaps, 30 of them boundaries" in tables.boundaries(results)
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        (tables.generation, "All contexts: 50"),
+        (tables.generation, "<td>–</td>"),  # no synthetic share
+        (tables.samples, "a &amp; b<small>typed next: c</small>"),
+        (tables.gates, "<td>90%</td>"),
+        (tables.boundaries, "90 gaps, 30 of them boundaries"),
+        (tables.hidden_intent, "<td>all</td><td>90</td><td>1.953</td><td>0.610</td>"),
+        (tables.hidden_intent, "<td>1</td><td>60</td><td>1.900</td><td>0.630</td>"),
+        (tables.training, "44 h 01 min"),
+        (tables.training, "<td>3,534</td><td>2 min</td><td>44 ms</td><td>2 MB</td><td>–</td>"),
+        (tables.forms, '<td class="strong">0.5100</td>'),
+        (tables.features, "how often the candidate follows the anchor"),
+        (tables.data, "1,708,224"),
+        (tables.settings, "next_query, long_tail"),
+    ],
+)
+def test_tables_have_the_results(
+    results: ExperimentResults, table: Callable[[ExperimentResults], str], text: str
+) -> None:
+    assert text in table(results)
 
 
-def test_the_hidden_intent_is_reported_by_distance(results: ExperimentResults) -> None:
-    text = tables.hidden_intent(results)
-    assert "<td>all</td><td>90</td><td>1.953</td><td>0.610</td>" in text
-    assert "<td>1</td><td>60</td><td>1.900</td><td>0.630</td>" in text
-
-
-def test_training_is_shown_next_to_the_papers(results: ExperimentResults) -> None:
-    text = tables.training(results)
-
-    assert "44 h 01 min" in text
-    assert "<td>3,534</td><td>2 min</td><td>44 ms</td><td>2 MB</td><td>–</td>" in text
-    without = tables.training(replace(results, decoding={}))
-    assert "44 ms" not in without
-
-
-def test_forms_features_data_and_settings(results: ExperimentResults) -> None:
-    assert '<td class="strong">0.5100</td>' in tables.forms(results)
-    assert "how often the candidate follows the anchor" in tables.features(results)
-    assert "1,708,224" in tables.data(results)
-    assert "next_query, long_tail" in tables.settings(results)
+def test_tables_leave_out_what_was_not_measured(results: ExperimentResults) -> None:
+    assert "Anchor new" not in tables.generation(results)
+    assert "44 ms" not in tables.training(replace(results, decoding={}))
 
 
 @pytest.mark.parametrize(
