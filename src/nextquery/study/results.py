@@ -4,6 +4,7 @@
 models that say the same, lists that are empty or repeat what was typed. It is not a study.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -178,9 +179,8 @@ def evaluate_study(
         "without context": [t.id for t in pool.topics if not t.topic.context],
     }
     items = sum(len(t.items) for t in pool.topics)
-    judged = dict.fromkeys(assessors, 0)
-    for judgement in judgements:
-        judged[judgement.assessor] = judged.get(judgement.assessor, 0) + 1
+    judged = Counter(dict.fromkeys(assessors, 0))
+    judged.update(judgement.assessor for judgement in judgements)
     missing = {
         assessor: items - count for assessor, count in sorted(judged.items()) if count < items
     }
@@ -206,12 +206,12 @@ def evaluate(
     texts = {t.id: normalise_query(t.topic.query) or t.topic.query for t in pool.topics}
     numbers: dict[str, int] = {}
     query_of = [numbers.setdefault(texts[topic], len(numbers)) for topic in topics]
-    counts = {model: _counts(key, model, topics, grades) for model in key.given}
-    gains = {model: _mean_by_query(_gains(key, counts[model]), query_of) for model in key.given}
-    models = [
-        _model_results(model, key, topics, _sum_by_query(counts[model], query_of), gains[model])
-        for model in key.given
-    ]
+    models, gains = [], {}
+    for model in key.given:
+        counts = _counts(key, model, topics, grades)
+        gains[model] = _mean_by_query(_gains(key, counts), query_of)
+        by_query = _sum_by_query(counts, query_of)
+        models.append(_model_results(model, key, topics, by_query, gains[model]))
     shown = {i.id for t in pool.topics if t.id in set(topics) for i in t.items}
     return GroupResults(
         tuple(topics),
@@ -266,9 +266,9 @@ def _sum_by_query(rows: NDArray[np.float64], query_of: Sequence[int]) -> NDArray
 
 
 def _mean_by_query(gains: NDArray[np.float64], query_of: Sequence[int]) -> NDArray[np.float64]:
-    return (
-        np.asarray(_sum_by_query(gains, query_of) / np.bincount(query_of)) if len(gains) else gains
-    )
+    if not len(gains):
+        return gains
+    return np.asarray(_sum_by_query(gains, query_of) / np.bincount(query_of))
 
 
 def _grades(judgements: Sequence[Judgement]) -> dict[int, list[int]]:
