@@ -46,17 +46,18 @@ class RequestLimits:
                 MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
+        app = self._app
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 body = await _read_body(receive)
         except TimeoutError:
-            await _refuse(408, "The judgement took too long to arrive.", scope, send_with_headers)
+            app = _refused(408, "The judgement took too long to arrive.")
         else:
             if body is None:
-                detail = f"At most {MAX_BODY_BYTES} bytes are read."
-                await _refuse(413, detail, scope, send_with_headers)
+                app = _refused(413, f"At most {MAX_BODY_BYTES} bytes are read.")
             else:
-                await self._app(scope, _replay(body, receive), send_with_headers)
+                receive = _replay(body, receive)
+        await app(scope, receive, send_with_headers)
 
 
 async def _read_body(receive: Receive) -> bytes | None:
@@ -81,13 +82,8 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return replayed
 
 
-async def _refuse(status: int, detail: str, scope: Scope, send: Send) -> None:
-    headers = {"Connection": "close"}
-
-    async def nothing() -> Message:
-        return {"type": "http.disconnect"}
-
-    await JSONResponse({"detail": detail}, status, headers)(scope, nothing, send)
+def _refused(status: int, detail: str) -> ASGIApp:
+    return JSONResponse({"detail": detail}, status, {"Connection": "close"})
 
 
 _STATIC = Path(__file__).parent / "static"
