@@ -85,8 +85,8 @@ class ExperimentRun:
                 systems = self._systems.for_new_visitors()
                 new = self._scenarios("new_", self._new_visitors(), systems, processes.train)
             probes = {probe.name: self._probe(probe) for probe in PROBES if not probe.timed}
-            scenarios = {name: finish() for name, finish in known.items()}
-            new_visitors = {name: finish() for name, finish in new.items()}
+            scenarios = {name: finish.result() for name, finish in known.items()}
+            new_visitors = {name: finish.result() for name, finish in new.items()}
             # Last, when nothing else runs.
             probes |= {probe.name: self._probe(probe) for probe in PROBES if probe.timed}
             return ExperimentResults(
@@ -154,7 +154,7 @@ class ExperimentRun:
             self._begun.append(begun[name])
             for finish in self._begun:
                 if finish.ready():
-                    finish()
+                    finish.result()
         return begun
 
 

@@ -159,7 +159,7 @@ def _measure(
     trec = folder / "trec"
     ranked = begin_scenario(
         SCENARIO, evaluation, systems, settings, trec, steps, context_lengths=False
-    )()
+    ).result()
     shutil.rmtree(trec, ignore_errors=True)
     cases = sample_contexts(
         evaluation.sessions["test"],

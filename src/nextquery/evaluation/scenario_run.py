@@ -276,7 +276,7 @@ def begin_scenario(
     *,
     context_lengths: bool = True,
 ) -> Finish[ScenarioResult]:
-    """Calculate the features at once, and all that waits for the rankers when the result is called.
+    """Calculate the features now, and what waits for the rankers when the result is asked for.
 
     The files about the test cases go to the folder `trec`. With `context_lengths` long sessions are
     scored again with the model seeing fewer queries.

@@ -110,14 +110,10 @@ T = TypeVar("T")
 class Finish(Generic[T]):
     """The second half of a step whose first half is done."""
 
-    compute: Callable[[], T]
+    result: Callable[[], T]
     """Gives the result, and waits for it if need be."""
     ready: Callable[[], bool]
     """Whether the result is given without waiting."""
-
-    def __call__(self) -> T:
-        """The result."""
-        return self.compute()
 
 
 def finished(result: T) -> Finish[T]:
@@ -150,7 +146,7 @@ class StepStore:
         that no other step reads. A result computed now is read back, too, so that both ways give
         the same record.
         """
-        return self.begin(name, kind, lambda: Finish(compute, lambda: True), uses)()
+        return self.begin(name, kind, lambda: Finish(compute, lambda: True), uses).result()
 
     def begin(
         self, name: str, kind: Any, start: Callable[[], Finish[T]], uses: Any = None
@@ -169,7 +165,7 @@ class StepStore:
 
         def finish() -> T:
             began = time.process_time()
-            result = to_json(second())
+            result = to_json(second.result())
             seconds = self.seconds[name] = round(spent + time.process_time() - began, 1)
             self._check()
             self._folder.mkdir(parents=True, exist_ok=True)

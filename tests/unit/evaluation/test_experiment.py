@@ -309,11 +309,11 @@ def test_a_step_in_two_halves_is_kept_when_the_second_is_done(tmp_path: Path) ->
     assert begun == ["first half"]
     assert not second.ready()
     assert not (tmp_path / FOLDER / "step.json").exists()
-    assert second() == second() == Part(1)
+    assert second.result() == second.result() == Part(1)
 
     again = StepStore(tmp_path, 1).begin("step", Part, start)
     assert again.ready()
-    assert again() == Part(1)
+    assert again.result() == Part(1)
     assert begun == ["first half"]
 
 
@@ -338,7 +338,7 @@ def test_times_are_in_the_order_in_which_steps_begin(tmp_path: Path) -> None:
         whole.begin(name, int, lambda: Finish(lambda: 1, lambda: True)) for name in "abc"
     ]
     for finish in reversed(whole_steps):
-        finish()
+        finish.result()
     for name in "ab":
         stopped.run(name, int, lambda: 1)
     resumed = StepStore(tmp_path / "stopped", {})

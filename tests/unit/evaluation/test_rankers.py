@@ -241,7 +241,7 @@ def first(
     settings = ExperimentSettings(seeds=2, ranker_cases=150, exports=("seeds", "learning"))
     folder = tmp_path_factory.mktemp("trec")
     finish = begin_scenario("every_context", evaluation, systems, settings, folder, steps)
-    return finish(), folder
+    return finish.result(), folder
 
 
 @pytest.mark.slow
@@ -314,11 +314,11 @@ def test_external_runs_are_compared_with_the_systems_and_can_feed_a_ranker(
         seeds=2, ranker_cases=150, runs=runs, users_apart={"some": tmp_path / "some.txt"}
     )
     inputs = "every_context", evaluation, systems, settings, tmp_path, steps
-    result = begin_scenario(*inputs, context_lengths=False)()
+    result = begin_scenario(*inputs, context_lengths=False).result()
     lines = theirs.read_text().splitlines(keepends=True)
     theirs.write_text("".join(lines[: len(lines) // 2]))
     with pytest.raises(InputError, match=r"lacks \d+ of"):
-        begin_scenario(*inputs)()
+        begin_scenario(*inputs).result()
 
     assert result.systems["again"] == result.systems["theirs"] == result.systems["mine"]
     assert "other" not in result.systems, "it is of another scenario"
@@ -344,7 +344,7 @@ def test_too_few_cases_end_before_anything_is_scored(
 ) -> None:
     settings = ExperimentSettings(min_followers=5000, seeds=1, ranker_cases=200)
     systems = Systems({}, {"mine": shared_words})
-    result = begin_scenario("next_query", evaluation, systems, settings, tmp_path, steps)()
+    result = begin_scenario("next_query", evaluation, systems, settings, tmp_path, steps).result()
 
     assert result.too_few is not None
     assert result.too_few.startswith("0 training cases, 100 needed; 0 validation cases")
@@ -374,7 +374,9 @@ def test_new_visitors_are_ranked_by_rankers_of_other_users(
     evaluation = as_new_visitors(evaluation, small_data, tmp_path, 2)
     systems = Systems({"qvmm": qvmm}, {"insider": Insider()}).for_new_visitors()
     settings = ExperimentSettings(seeds=1, ranker_cases=400)
-    result = begin_scenario("every_context", evaluation, systems, settings, tmp_path, steps)()
+    result = begin_scenario(
+        "every_context", evaluation, systems, settings, tmp_path, steps
+    ).result()
 
     # one ranker learns from the insider's users, the other from the rest
     assert result.rankers["baseline+insider:sum"].importances["insider:sum"] == 0
