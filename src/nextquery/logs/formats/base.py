@@ -39,9 +39,11 @@ class LogFormat(ABC):
     takes_parameter: ClassVar[bool] = False
     """Whether the setting `parameter` says which parameter of an address is the query."""
 
+    # Both are called with files that are not empty.
+
     @abstractmethod
     def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
-        """Why a file that is not empty has this format, as a clause; None if it does not."""
+        """Why a file has this format, as a clause; None if it does not."""
 
     @abstractmethod
     def blocks(self, file: LogFile, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:

@@ -259,7 +259,7 @@ def most_rows_match(
 
 def check_order(sample: Sample, expected: Sequence[str]) -> None:
     """Refuse a file whose header has the columns of a fixed format in another order."""
-    if sample.lines and in_other_order(sample.lines[0], expected):
+    if in_other_order(sample.lines[0], expected):
         raise LogError(
             f"{sample.file}: its header has another order than {', '.join(expected)}; read it with "
             "`format=tsv` and `columns=user=...,time=...,query=...`"
@@ -346,7 +346,8 @@ class CsvFormat(LineFormat):
         """The separator that the header has most of, and its columns."""
         columns, file = settings.columns, sample.file
         index = _header_index(sample, columns)
-        first = sample.lines[index] if sample.lines else ""
+        first = sample.lines[index]
+        header: str | None = first
         separator = "\t" if self.tabs else max(_SEPARATORS, key=first.count)
         try:
             fields = csv.reader([first], delimiter=separator)
@@ -354,9 +355,8 @@ class CsvFormat(LineFormat):
         except csv.Error as error:
             where = f"line {index + 1}" if index else "its first line"
             raise LogError(f"{file}: {where} is not CSV ({error})") from None
-        names = names if sample.lines else []
-        by_number = bool(columns) and all(map(_NUMBER.fullmatch, (columns or {}).values()))
-        if columns and by_number:
+        if columns is not None and all(map(_NUMBER.fullmatch, columns.values())):
+            header = None
             positions = {field: int(number) - 1 for field, number in columns.items()}
             for field, position in positions.items():
                 if not 0 <= position < len(names):
@@ -366,18 +366,18 @@ class CsvFormat(LineFormat):
                     )
             where_names = [str(number) for number in range(1, len(names) + 1)]
         else:
-            names_by_field = find_columns(file, columns, names) if sample.lines else {}
+            names_by_field = find_columns(file, columns, names)
             positions = {field: names.index(name) for field, name in names_by_field.items()}
             where_names = [name.strip() for name in names]
         return DelimitedLayout(
             separator=separator,
-            widths=(max(len(names), 1),),
-            user=positions.get("user", 0),
-            time=positions.get("time", 0),
-            query=positions.get("query", 0),
+            widths=(len(names),),
+            user=positions["user"],
+            time=positions["time"],
+            query=positions["query"],
             click=positions.get("click"),
-            header=None if by_number else first,
-            header_line=1 if by_number else index + 1,
+            header=header,
+            header_line=index + 1,
             quoted=not self.tabs,
             where=_placed(sample, settings, where_names),
         )
@@ -419,8 +419,8 @@ def _plain_names(line: str) -> set[str]:
 def _placed(
     sample: Sample, settings: ReadSettings, names: Sequence[str]
 ) -> tuple[tuple[Condition, int], ...]:
-    """The conditions of `where` and the positions of their columns; an empty file has none."""
-    conditions = settings.conditions() if sample.lines else ()
+    """The conditions of `where` and the positions of their columns."""
+    conditions = settings.conditions()
     check_conditions(sample.file, conditions, names)
     return tuple((condition, names.index(condition.column)) for condition in conditions)
 
@@ -458,7 +458,7 @@ class AolFormat(LineFormat):
         """The AOL layout with the header as this file spells it."""
         check_order(sample, _ORDER)
         layout = replace(AOL_LAYOUT, where=_placed(sample, settings, HEADER.split("\t")))
-        if sample.lines and sample.lines[0].lower() == HEADER.lower():
+        if sample.lines[0].lower() == HEADER.lower():
             return replace(layout, header=sample.lines[0])
         return layout
 

@@ -254,9 +254,8 @@ class NdjsonFormat(LineFormat):
         names_by_field = settings.columns or {name: name for name in FIELDS}
         if any('"' in path for path in names_by_field.values()):
             raise LogError("`columns` of an NDJSON log must not contain a double quote")
-        conditions = settings.conditions() if sample.lines else ()
-        if conditions:
-            check_conditions(sample.file, conditions, sorted(sample_paths(sample)))
+        conditions = settings.conditions()
+        check_conditions(sample.file, conditions, sorted(sample_paths(sample)))
         return JsonLayout(**names_by_field, where=conditions)
 
 

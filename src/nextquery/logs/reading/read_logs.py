@@ -135,6 +135,8 @@ def _blocks(
     sizes = [sample.file.stat().st_size for sample in samples]
     rows_before = 0
     for number, sample in enumerate(samples):
+        if not sample.lines:
+            continue
         rows, before = 0, file_stamp(sample.file)
         with LogFile(sample.file) as file:
             for block in format.blocks(file, sample, settings):
