@@ -4,7 +4,7 @@ import gzip
 import io
 import shutil
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from functools import partial
@@ -240,10 +240,6 @@ def gather(
     )
 
 
-Choose = Callable[[pl.LazyFrame], Removal]
-"""Says what to remove, given all rows (place, user, time, ...), old and new."""
-
-
 @dataclass(frozen=True)
 class Revision:
     """What became of a data folder."""
@@ -262,18 +258,15 @@ class Revision:
     """Which of the users to be removed had no rows."""
 
 
-def revise(
+def _revise(
     data: Path,
     out: Path,
     logs: Sequence[str | Path],
-    choose: Choose,
-    note: Callable[[int], Mapping[str, Any]],
-    progress: Progress = lambda stage, share: None,
+    users: frozenset[str],
+    keep_days: int | None,
+    progress: Progress,
 ) -> Revision:
-    """Make `out` of the folder `data` and new `logs`, without the rows that `choose` names.
-
-    `note` makes of the number of removed users what the manifest says of the revision.
-    """
+    """Make `out` of the folder `data` and new `logs`, without `users` (pseudonyms) and old days."""
     source = PreparedData(data)
     settings = recorded_settings(source, with_recogniser=bool(logs))
     entries: dict[str, Any] = {}
@@ -281,11 +274,11 @@ def revise(
         work = folder / "work"
         work.mkdir(mode=0o700)
         material = gather(source, settings, logs, work / "new", progress)
-        removal = choose(material.rows)
+        removal = Removal(users, None if keep_days is None else _start(material.rows, keep_days))
         places = find_places(material.rows, material.rejected, material.files, removal)
         _write_part(material.rows, removal, places, work / "journal", settings)
         gone = write_list(material.rejected, places, folder / REJECTED, settings.read.excerpts)
-        users = _users_with_rows(material, removal)
+        removed_users = _users_with_rows(material, users)
         tables, split = _make_tables(folder, settings, progress)
         titles = source.titles()
         write_titles(folder, titles)
@@ -315,20 +308,34 @@ def revise(
         # forgotten must not come back with them.
         hashes = {file.sha256 for file in material.files if file.sha256}
         removed = sorted(hashes - {file.sha256 for file in files})
-        revision = {"date": f"{datetime.now(UTC):%Y-%m-%d}", **note(len(users))}
-        revision |= {"removed_files": removed} if removed else {}
+        revision: dict[str, Any] = {"date": f"{datetime.now(UTC):%Y-%m-%d}"}
+        if users:
+            revision["forgotten_users"] = len(removed_users)
+        else:
+            revision["added_files"] = len(logs)
+        if keep_days is not None:
+            revision["keep_days"] = keep_days
+        if removed:
+            revision["removed_files"] = removed
         entries["revisions"] = [*source.artifact.manifest.get("revisions", ()), revision]
         shutil.rmtree(work)
         source.artifact.check_current()
     return Revision(
         len(places.removed),
         material.rows_added,
-        len(users),
+        len(removed_users),
         count_unattributed(material.rejected),
         entries["counts"],
         entries["revisions"],
-        tuple(sorted(removal.users - users)),
+        tuple(sorted(users - removed_users)),
     )
+
+
+def _start(rows: pl.LazyFrame, days: int) -> datetime:
+    """The midnight (UTC) at which the last `days` days of the rows begin."""
+    last = rows.select(pl.col("time").max()).collect(engine="streaming").item()
+    midnight = datetime.combine(last, time.min)
+    return midnight - timedelta(days=min(days - 1, (midnight - datetime(1900, 1, 1)).days))
 
 
 def _write_part(
@@ -346,11 +353,11 @@ def _write_part(
         raise LogError("no row would be left")
 
 
-def _users_with_rows(material: Material, removal: Removal) -> frozenset[str]:
-    """Which of the users to be removed have rows, accepted or rejected."""
-    if not removal.users:
+def _users_with_rows(material: Material, users: frozenset[str]) -> frozenset[str]:
+    """Which of these users have rows, accepted or rejected."""
+    if not users:
         return frozenset()
-    named = pl.col("user").is_in(sorted(removal.users))
+    named = pl.col("user").is_in(sorted(users))
     accepted = material.rows.filter(named).select("user").unique().collect(engine="streaming")
     rejected = material.rejected.filter(named)["user"]
     return frozenset({*accepted["user"], *rejected})
@@ -396,15 +403,7 @@ def forget(
     if as_pseudonyms and not all(user.isdigit() for user in named):
         raise InputError("`user`: a pseudonym is a number, as in the tables of the data folder")
     names = {user if as_pseudonyms else str(pseudonym(user)): user for user in sorted(named)}
-    removal = Removal(users=frozenset(names))
-    revision = revise(
-        data,
-        data if out is None else out,
-        (),
-        lambda rows: removal,
-        lambda count: {"forgotten_users": count},
-        progress,
-    )
+    revision = _revise(data, out or data, (), frozenset(names), None, progress)
     missing = tuple(sorted(names[user] for user in revision.users_not_found))
     return replace(revision, users_not_found=missing)
 
@@ -442,20 +441,7 @@ def update(
         if not logs and keep_days is None and out is None:
             manifest = PreparedData(data).artifact.manifest
             return Revision(0, 0, 0, 0, manifest["counts"], manifest.get("revisions", ()))
-
-    def choose(rows: pl.LazyFrame) -> Removal:
-        if keep_days is None:
-            return Removal()
-        last = rows.select(pl.col("time").max()).collect(engine="streaming").item()
-        midnight = datetime.combine(last, time.min)
-        days = min(keep_days - 1, (midnight - datetime(1900, 1, 1)).days)
-        return Removal(before=midnight - timedelta(days=days))
-
-    def note(users: int) -> dict[str, Any]:
-        kept = {} if keep_days is None else {"keep_days": keep_days}
-        return {"added_files": len(logs), **kept}
-
-    return revise(data, data if out is None else out, logs, choose, note, progress)
+    return _revise(data, out or data, logs, frozenset(), keep_days, progress)
 
 
 def _not_added_yet(data: Path, logs: Sequence[str | Path]) -> list[str | Path]:

@@ -29,7 +29,6 @@ from nextquery.logs.revise import (
     gather,
     read_list,
     recorded_settings,
-    revise,
     update,
     write_list,
 )
@@ -245,29 +244,27 @@ def test_rows_go_and_the_others_get_new_lines(tmp_path: Path) -> None:
 
 
 def test_notes_are_kept_in_order_and_name_nobody(data: Path) -> None:
-    ann, bob = (Removal(frozenset({str(pseudonym(user))})) for user in ("ann", "bob"))
-    revise(data, data, (), lambda rows: ann, lambda n: {"users": n})
-    revise(data, data, (), lambda rows: bob, lambda n: {"users": n})
+    for user in ("ann", "bob"):
+        forget(data, [user])
     notes = PreparedData(data).artifact.manifest["revisions"]
-    assert [sorted(note) for note in notes] == [["date", "users"]] * 2
-    assert [note["users"] for note in notes] == [1, 1]
+    assert [sorted(note) for note in notes] == [["date", "forgotten_users"]] * 2
+    assert [note["forgotten_users"] for note in notes] == [1, 1]
 
 
 def test_everybody_cannot_go(data: Path) -> None:
     before = (data / "manifest.json").read_bytes()
-    everybody = Removal(frozenset(str(pseudonym(name)) for name in ("ann", "bob", "cat", "dan")))
     with pytest.raises(LogError, match="no row would be left"):
-        revise(data, data, (), lambda rows: everybody, lambda n: {})
+        forget(data, ["ann", "bob", "cat", "dan"])
     assert (data / "manifest.json").read_bytes() == before
 
 
 def test_what_another_job_did_meanwhile_is_not_undone(data: Path, log: Path) -> None:
-    def meanwhile(rows: pl.LazyFrame) -> Removal:
-        prepare([log, log], data, PrepareSettings(min_users=1, spelling=False))
-        return Removal()
+    def meanwhile(stage: str, share: float) -> None:
+        if stage == "sessions":
+            prepare([log, log], data, PrepareSettings(min_users=1, spelling=False))
 
     with pytest.raises(ArtifactError, match="replaced while it was in use"):
-        revise(data, data, (), meanwhile, lambda n: {})
+        forget(data, ["ann"], progress=meanwhile)
     assert PreparedData(data).artifact.manifest["counts"]["rows_read"] == 82
 
 
