@@ -3,14 +3,13 @@
 import gzip
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, Literal, TypedDict, Unpack, cast, get_args
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from nextquery.artifacts import replaced_file
@@ -31,8 +30,6 @@ from nextquery.logs.synthetic.queries import (
     load_lexicon,
 )
 from nextquery.records import Session
-
-Places = npt.NDArray[np.int64]
 
 
 class Pieces:
@@ -55,7 +52,7 @@ class Pieces:
         other._parts, other._count = list(self._parts), self._count
         return other
 
-    def joined(self, columns: Sequence[Places]) -> pl.Series:
+    def joined(self, columns: Sequence[Integers]) -> pl.Series:
         """Row by row, the pieces at the indices that the columns have, joined to one text."""
         pieces = pl.concat(self._parts, rechunk=True)
         texts = [pieces.gather(column).alias(str(n)) for n, column in enumerate(columns)]
@@ -75,7 +72,7 @@ class QueryPieces:
     own_address: int
     """Of a phrase that is an address of its own."""
 
-    def places(self, drawn: pl.DataFrame) -> tuple["Pieces", list[Places], Places]:
+    def places(self, drawn: pl.DataFrame) -> tuple["Pieces", list[Integers], Integers]:
         """The pieces, the three places of every query's text, and that of its address."""
         pieces = self.pieces.copy()
         names = ("first", "second", "third")
@@ -421,8 +418,7 @@ class _LineMaker:
         user, time = (log.queries[name].to_numpy()[starts] for name in ("user", "time"))
         # Sessions of a user do not overlap: sorting them sorts their queries.
         self._order = np.argsort(user.astype(np.int64) * (1 << 32) + time, kind="stable")
-        pieces = query_pieces.pieces.copy()
-        self._texts = replace(query_pieces, pieces=pieces)
+        self._texts, pieces = query_pieces, query_pieces.pieces
         self._line_end = pieces.add(["\n"])
         clicked = (f"{rank}\thttp://{result}" for rank in _RANKS for result in _RESULTS)
         self._clicked = pieces.add(["\t", *clicked])

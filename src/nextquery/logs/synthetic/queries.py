@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache, lru_cache
+from functools import cache
 from importlib import resources
 from itertools import islice
 from typing import Any, TypeVar
@@ -18,10 +18,6 @@ from nextquery.errors import InputError
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-_SMALL = 1 << 10
-"""Totals up to this have a table of all their numbers."""
-_FEW = 24
-"""Up to this number of bounds are compared one by one."""
 
 
 class Draws:
@@ -70,8 +66,8 @@ class Draws:
 
     def weighted(self, weights: Integers, size: int, at: Integers | None = None) -> Integers:
         """Indices drawn in proportion to integer weights."""
-        wheel = _wheel(tuple(weights.tolist())) if len(weights) < 10_000 else Wheel(weights)
-        return wheel.find(self.below(wheel.total, size, at))
+        bounds = np.cumsum(weights)
+        return np.searchsorted(bounds, self.below(int(bounds[-1]), size, at), side="right")
 
     def weighted_rows(
         self, weights: Integers, rows: Integers, size: int, at: Integers | None = None
@@ -89,38 +85,6 @@ class Draws:
     def permutation(self, size: int) -> Integers:
         """A random order of `size` things."""
         return np.argsort(self.below(2**62, size), kind="stable")
-
-
-class Wheel:
-    """Finds which of many adjacent intervals contains a number."""
-
-    def __init__(self, weights: Integers) -> None:
-        self._bounds = np.cumsum(weights)
-        self.total = int(self._bounds[-1])
-        # A guide: the share in which each of evenly spaced numbers falls.
-        cells = 2 * len(weights) if self.total > _SMALL else self.total
-        self._shift = max(0, (self.total // max(cells, 1)).bit_length() - 1)
-        starts = np.arange((self.total >> self._shift) + 2) << self._shift
-        self._guide = np.searchsorted(self._bounds, starts, side="right")
-        self._most = int(np.diff(self._guide).max(initial=0))
-
-    def find(self, numbers: Integers) -> Integers:
-        """The index of the share of each number below `total`."""
-        if len(self._bounds) <= _FEW and self.total > _SMALL:
-            positions = np.zeros(len(numbers), dtype=np.int64)
-            for bound in self._bounds[:-1]:
-                positions += numbers >= bound
-            return positions
-        positions = np.asarray(self._guide[numbers >> self._shift], dtype=np.int64)
-        if self._shift:
-            for _ in range(self._most):
-                positions += self._bounds[positions] <= numbers
-        return positions
-
-
-@lru_cache(maxsize=256)
-def _wheel(weights: tuple[int, ...]) -> Wheel:
-    return Wheel(np.array(weights, dtype=np.int64))
 
 
 def zipf(count: int, flatness: int) -> Integers:
