@@ -208,11 +208,16 @@ def read_journal(
     names = engine.materialise(users.select("user_id", "user"), "pseudonyms")
     texts = Texts(names, queries, urls)
     write_journal(engine, coded, texts, journal)
-    rows = coded.filter(nw.col("drop").is_null())
-    rows = engine.lookup(rows, known.select("user_id", "held_out"), "user_id")
-    rows = rows.select("user_id", "held_out", "time", "row", "query_id", "url_id")
     counts = RowCounts(count_rows(users), _count_dropped(coded))
-    return Events(engine.materialise(rows, "events"), texts), counts
+    return _events(engine, coded, known, texts), counts
+
+
+def _events(engine: Engine, rows: Frame, users: Frame, texts: Texts) -> Events:
+    """The rows whose query was not dropped, and whether their user is held out."""
+    rows = rows.filter(~nw.col("query_id").is_null())
+    rows = engine.lookup(rows, users.select("user_id", "held_out"), "user_id")
+    rows = rows.select("user_id", "held_out", "time", "row", "query_id", "url_id")
+    return Events(engine.materialise(rows, "events"), texts)
 
 
 def _count_dropped(rows: Frame) -> dict[str, int]:
@@ -266,11 +271,7 @@ def read_events(
         joined = "place" in rows.collect_schema().names()
         placed = rows if joined else rows.with_columns(place=nw.col("row"))
         write_journal(engine, placed, known, journal, texts.select("raw_id", "drop"))
-    cleaned = rows.filter(~nw.col("query_id").is_null())
-    cleaned = engine.lookup(cleaned, users.select("user_id", "held_out"), "user_id")
-    cleaned = cleaned.select("user_id", "held_out", "time", "row", "query_id", "url_id")
-    events = Events(engine.materialise(cleaned, "events"), known)
-    return events, RowCounts(count_rows(users), dropped)
+    return _events(engine, rows, users, known), RowCounts(count_rows(users), dropped)
 
 
 def _clean(engine: Engine, raw_queries: Frame, settings: PrepareSettings) -> tuple[Frame, Frame]:
