@@ -1,7 +1,7 @@
 """Engines that start quickly (Spark is tested in tests/integration), and a small prepared log."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +9,11 @@ import polars as pl
 import pytest
 
 from nextquery.logs.engines import open_engine
-from nextquery.logs.engines.base import Engine
+from nextquery.logs.engines.base import Engine, Frame
 from nextquery.logs.prepare import prepare
+from nextquery.logs.reading.read_logs import ReadResult, read_logs
 from nextquery.logs.reading.rows import Layout, ParsedRows, parse_lines
-from nextquery.logs.settings import PrepareSettings
+from nextquery.logs.settings import PrepareSettings, ReadSettings
 
 
 def parse_texts(layout: Layout, *lines: Any, first: int = 1) -> ParsedRows:
@@ -22,7 +23,27 @@ def parse_texts(layout: Layout, *lines: Any, first: int = 1) -> ParsedRows:
     return parse_lines(layout, pl.DataFrame({"line": numbers, "text": texts}))
 
 
+def read_rows(paths: Sequence[Path], work: Path, **choices: Any) -> tuple[ReadResult, pl.DataFrame]:
+    """What `read_logs` says of files, and the accepted rows in order."""
+    result = read_logs(paths, ReadSettings(**choices), work)
+    return result, pl.read_parquet(work / "rows").sort("row")
+
+
+def scan_rows(engine: Engine, folder: Path, rows: pl.DataFrame) -> Frame:
+    """Rows as an engine reads them from a new folder."""
+    folder.mkdir(parents=True)
+    rows.write_parquet(folder / "part-00000.parquet")
+    return engine.scan(folder)
+
+
 HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"
+
+
+def write_aol(file: Path, rows: Iterable[tuple[object, str, object]]) -> Path:
+    """Write an AOL log of (user, query, time) without clicks."""
+    lines = [f"{user}\t{query}\t{time}\t\t\n" for user, query, time in rows]
+    file.write_text(HEADER + "".join(lines), encoding="utf-8")
+    return file
 
 
 @pytest.fixture(params=["polars", "duckdb"])
@@ -36,13 +57,14 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
 def log(tmp_path: Path) -> Path:
     """Four users with one session per month each, and one malformed row."""
     rows = [
-        f"{user}\t{query}\t2006-0{month}-01 10:0{minute}:00\t\t\n"
+        (user, query, f"2006-0{month}-01 10:0{minute}:00")
         for user in ("ann", "bob", "cat", "dan")
         for month in (1, 2, 3, 4, 5)
         for minute, query in enumerate(("red shoes", "red boots"))
     ]
-    file = tmp_path / "log.tsv"
-    file.write_text(HEADER + "".join(rows) + "ann\tbroken\n", encoding="utf-8")
+    file = write_aol(tmp_path / "log.tsv", rows)
+    with file.open("a") as stream:
+        stream.write("ann\tbroken\n")
     return file
 
 

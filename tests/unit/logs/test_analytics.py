@@ -9,23 +9,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import polars as pl
 import pytest
 
 from nextquery.errors import LogError
-from nextquery.logs.formats.analytics import (
-    ElasticFormat,
-    Ga4Format,
-    describe_report,
-)
+from nextquery.logs.formats.analytics import ElasticFormat, Ga4Format, describe_report
 from nextquery.logs.formats.detection import choose_format
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.open import Sample
-from nextquery.logs.reading.read_logs import ReadResult, read_logs
+from nextquery.logs.reading.read_logs import ReadResult
 from nextquery.logs.reading.rows import ParsedRows
 from nextquery.logs.settings import ReadSettings
 
-from .conftest import parse_texts
+from .conftest import parse_texts, read_rows
 
 START = datetime(2024, 3, 1, 10)
 
@@ -75,22 +70,18 @@ def click(query_id: str | None, *items: str, kind: str = "click") -> dict[str, A
     return event if query_id is None else event | {"queryID": query_id}
 
 
-def read(tmp_path: Path, *files: Any) -> tuple[ReadResult, list[tuple[Any, ...]]]:
+def read(tmp_path: Path, *files: Any, **choices: Any) -> tuple[ReadResult, list[tuple[Any, ...]]]:
     paths = []
     for number, content in enumerate(files):
         paths.append(tmp_path / f"{number}.json")
         paths[-1].write_text(json.dumps(content))
-    result = read_logs(paths, ReadSettings(), tmp_path / "work")
-    rows = pl.read_parquet(tmp_path / "work" / "rows").sort("row")
+    result, rows = read_rows(paths, tmp_path / "work", **choices)
     return result, rows.select("user", "query", "click").rows()
 
 
-def typed(*queries: str, pause: float = 0.4, start: float = 0) -> list[dict[str, Any]]:
-    return [request(query, start + number * pause) for number, query in enumerate(queries)]
-
-
 def test_keystrokes_are_one_search(tmp_path: Path) -> None:
-    logs = typed("r", "re", "red", "Red s", "red shoes", "red shoe", "red ", "red b", "red boots")
+    texts = ("r", "re", "red", "Red s", "red shoes", "red shoe", "red ", "red b", "red boots")
+    logs = [request(text, 0.4 * number) for number, text in enumerate(texts)]
     result, rows = read(tmp_path, {"logs": logs})
     assert [query for _, query, _ in rows] == ["red shoes", "red boots"]
     assert result.format == "algolia"
@@ -98,14 +89,20 @@ def test_keystrokes_are_one_search(tmp_path: Path) -> None:
     assert (result.rows_read, result.rows_accepted) == (9, 2)
 
 
-def test_text_typed_half_a_minute_later_is_a_separate_search(tmp_path: Path) -> None:
-    _, rows = read(tmp_path, {"logs": typed("red", "red shoes", pause=31)})
-    assert [query for _, query, _ in rows] == ["red", "red shoes"]
-
-
-def test_other_visitors_do_not_type_further(tmp_path: Path) -> None:
-    _, rows = read(tmp_path, {"logs": [request("red", 0, "a"), request("red shoes", 1, "b")]})
-    assert [(user, query) for user, query, _ in rows] == [("a", "red"), ("b", "red shoes")]
+@pytest.mark.parametrize(
+    ("users", "pause", "queries"),
+    [
+        (("a", "a"), 30, ["red shoes"]),
+        (("a", "a"), 31, ["red", "red shoes"]),
+        (("a", "b"), 1, ["red", "red shoes"]),
+    ],
+)
+def test_a_visitor_types_further_for_half_a_minute(
+    tmp_path: Path, users: tuple[str, str], pause: float, queries: list[str]
+) -> None:
+    logs = [request("red", 0, users[0]), request("red shoes", pause, users[1])]
+    _, rows = read(tmp_path, {"logs": logs})
+    assert [query for _, query, _ in rows] == queries
 
 
 def test_clicks_follow_their_search_and_keep_it(tmp_path: Path) -> None:
@@ -155,16 +152,13 @@ def test_other_requests_and_failures_are_excluded(tmp_path: Path) -> None:
 
 
 def test_a_token_in_the_body_names_the_visitor(tmp_path: Path) -> None:
-    log = tmp_path / "logs.json"
-    result = []
+    logs = []
     for user in ("u1", "u2"):
-        asked = request("red shoes", 0)
         body = {"requests": [{"indexName": "p", "query": "red shoes"}], "userToken": user}
-        result.append(asked | {"query_body": json.dumps(body), "inner_queries": []})
-    log.write_text(json.dumps({"logs": result}))
-    read_logs([log], ReadSettings(), tmp_path / "work")
-    rows = pl.read_parquet(tmp_path / "work" / "rows" / "*.parquet")
-    assert sorted(rows["user"]) == ["u1", "u2"]
+        query = {"query_body": json.dumps(body), "inner_queries": []}
+        logs.append(request("red shoes", 0) | query)
+    _, rows = read(tmp_path, {"logs": logs})
+    assert sorted(user for user, *_ in rows) == ["u1", "u2"]
 
 
 SEARCH = {
@@ -376,8 +370,7 @@ def test_searches_and_what_was_opened_after_them(tmp_path: Path, shape: str) -> 
         text = "".join(json.dumps(item) + "\n" for item in VISITS)
     data = text.encode()
     path.write_bytes(gzip.compress(data) if shape == "compressed" else data)
-    result = read_logs([path], ReadSettings(), tmp_path / "work")
-    rows = pl.read_parquet(tmp_path / "work" / "rows").sort("row")
+    result, rows = read_rows([path], tmp_path / "work")
     assert result.format == "matomo"
     assert result.reason == "it is JSON with visits and their actionDetails"
     assert rows.select("user", "query", "click").rows() == [
@@ -398,9 +391,7 @@ def test_odd_visits_are_rejected_not_fatal(tmp_path: Path) -> None:
         {"idVisit": 1, "actionDetails": "none"},
         {"idVisit": 1, "actionDetails": [7]},
     ]
-    path = tmp_path / "visits.json"
-    path.write_text(json.dumps(odd + VISITS))
-    result = read_logs([path], ReadSettings(max_rejected=1.0), tmp_path / "work")
+    result, _ = read(tmp_path, odd + VISITS, max_rejected=1.0)
     assert result.rows_accepted == 4
     assert result.reasons == {
         rejects.NOT_A_SEARCH: 5,
@@ -410,52 +401,17 @@ def test_odd_visits_are_rejected_not_fatal(tmp_path: Path) -> None:
     }
 
 
-TIME = "2024-03-01T10:00:00Z"
+UBI_QUERY = {"query_id": "a", "client_id": "u", "user_query": "red"}
+UBI_CLICK = {"action_name": "click", "query_id": "a"}
+TIME = {"timestamp": "2024-03-01T10:00:00Z"}
 EVENTS: dict[str, list[dict[str, Any]]] = {
-    "ga4": [
-        {
-            "event_name": "search",
-            "event_timestamp": "1704067200000000",
-            "user_pseudo_id": "u",
-            "event_params": [{"key": "search_term", "value": {"string_value": "red"}}],
-        }
-    ],
-    "matomo": [
-        {
-            "idVisit": 1,
-            "visitorId": "u",
-            "actionDetails": [
-                {"type": "search", "siteSearchKeyword": "red", "timestamp": 1704067200},
-                {"type": "action", "url": "https://shop.example/red", "timestamp": 1704067260},
-            ],
-        }
-    ],
-    "algolia": [
-        {
-            "url": "/1/indexes/shop/query",
-            "query_body": json.dumps({"params": "query=red&userToken=u"}),
-            "answer_code": "200",
-            "timestamp": TIME,
-            "inner_queries": [{"query_id": "a", "user_token": "u"}],
-        },
-        {"eventType": "click", "userToken": "u", "objectIDs": ["7"], "queryID": "a"},
-    ],
-    "elastic": [
-        {
-            "@timestamp": TIME,
-            "event": {"action": "search"},
-            "session": {"id": "s"},
-            "search": {"query": "red"},
-        }
-    ],
+    "ga4": [json.loads(event("search", search_term={"string_value": "red"}))],
+    "matomo": VISITS[:1],
+    "algolia": [request("red", 0, query_id="a"), click("a", "7")],
+    "elastic": [SEARCH],
     "ubi": [
-        {"query_id": "a", "client_id": "u", "user_query": "red", "timestamp": TIME},
-        {
-            "action_name": "click",
-            "query_id": "a",
-            "timestamp": TIME,
-            "event_attributes": {"object": {"object_id": "7"}},
-        },
+        UBI_QUERY | TIME,
+        UBI_CLICK | TIME | {"event_attributes": {"object": {"object_id": "7"}}},
     ],
 }
 INSTEAD: tuple[Any, ...] = (None, 7, -1.5, True, "", "\0", "\ud800", [], [None], {}, {"a": [1]})
@@ -493,9 +449,9 @@ def test_a_faulty_event_is_a_rejected_row_and_no_crash(name: str, tmp_path: Path
     faulty = list(_changed(EVENTS[name]))
     lines = [*EVENTS[name], *faulty, *EVENTS[name]]
     log.write_text("".join(json.dumps(event) + "\n" for event in lines))
-    read = read_logs([log], ReadSettings(format=name, max_rejected=1), tmp_path / "work")
-    assert read.rows_rejected > 0
-    assert read.rows_accepted >= 2
+    result, _ = read_rows([log], tmp_path / "work", format=name, max_rejected=1)
+    assert result.rows_rejected > 0
+    assert result.rows_accepted >= 2
 
 
 GA4 = """# ----------------------------------------

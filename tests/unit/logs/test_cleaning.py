@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nextquery.logs.cleaning import (
+    Correction,
     Events,
     ExcludedCounts,
     RobotRule,
     RowCounts,
+    SpellingReport,
     Texts,
     clean_texts,
     correct_spelling,
@@ -27,6 +29,8 @@ from nextquery.logs.engines.base import Engine, Frame
 from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.spelling import Counted, Speller, inflected, learn_spelling
 from nextquery.normalise import normalise_query
+
+from .conftest import scan_rows
 
 TEXTS = st.lists(st.one_of(st.text(), st.text(alphabet=st.characters(codec="ascii"))))
 
@@ -68,9 +72,6 @@ def test_addresses(query: str, dropped: bool) -> None:
     assert (drop == "url") == dropped
 
 
-RULES = PrepareSettings()
-
-
 def _read(engine: Engine, folder: Path, typed: list[tuple[str, str]]) -> tuple[Events, RowCounts]:
     folder.mkdir()
     rows = pl.DataFrame(typed, ["user", "query"], orient="row").with_columns(
@@ -79,7 +80,7 @@ def _read(engine: Engine, folder: Path, typed: list[tuple[str, str]]) -> tuple[E
         row=pl.int_range(pl.len(), dtype=pl.Int64),
     )
     engine.write_part(rows.select("user", "time", "query", "click", "row"), folder / "part-00000")
-    return read_events(engine, folder, nw.lit(False), RULES, None)
+    return read_events(engine, folder, nw.lit(False), PrepareSettings(), None)
 
 
 def _queries(engine: Engine, events: Events) -> list[str]:
@@ -97,24 +98,18 @@ def test_queries_are_normalised_and_what_is_dropped_is_counted(
     assert counts == RowCounts(3, {"empty": 1, "personal": 1, "url": 0})
 
 
-def test_a_rare_word_becomes_its_frequent_neighbour(engine: Engine, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("users", "named"), [("abc", (Correction("restuarant", "restaurant", 3),)), ("a", ())]
+)
+def test_a_rare_word_becomes_its_frequent_neighbour_named_if_enough_users_typed_it(
+    engine: Engine, tmp_path: Path, users: str, named: tuple[Correction, ...]
+) -> None:
     typed = [(f"u{number % 5}", "cheap restaurant") for number in range(300)]
-    typed += [("a", "cheap restuarant"), ("b", "cheap restuarant"), ("c", "cheap restuarant")]
+    typed += [(user, "cheap restuarant") for user in users]
     events, _ = _read(engine, tmp_path / "rows", typed)
     corrected, report = correct_spelling(engine, events, nw.col("row") >= 0, min_users=3)
     assert set(_queries(engine, corrected)) == {"cheap restaurant"}
-    assert report.words_changed == 3
-    (change,) = report.corrections
-    assert (change.word, change.replacement, change.rows) == ("restuarant", "restaurant", 3)
-
-
-def test_a_correction_of_too_few_users_is_made_but_not_named(
-    engine: Engine, tmp_path: Path
-) -> None:
-    typed = [(f"u{number % 5}", "cheap restaurant") for number in range(300)]
-    events, _ = _read(engine, tmp_path / "rows", [*typed, ("a", "cheap restuarant")])
-    _, report = correct_spelling(engine, events, nw.col("row") >= 0, min_users=3)
-    assert (report.words_changed, report.corrections) == (1, ())
+    assert report == SpellingReport(len(users), named)
 
 
 RULE = RobotRule(queries_per_hour=10, queries=30)
@@ -122,9 +117,8 @@ NOON = datetime(2024, 3, 1, 12)
 
 
 def events_of(engine: Engine, tmp_path: Path, typed: list[tuple[int, datetime, int]]) -> Events:
-    table = pl.DataFrame(typed, ["user_id", "time", "query_id"], orient="row")
-    table.with_row_index("row").write_parquet(tmp_path / "events.parquet")
-    return Events(engine.scan(tmp_path), cast(Texts, None))
+    rows = pl.DataFrame(typed, ["user_id", "time", "query_id"], orient="row").with_row_index("row")
+    return Events(scan_rows(engine, tmp_path / "rows", rows), cast(Texts, None))
 
 
 def users_left(rows: Frame) -> list[int]:
@@ -250,8 +244,8 @@ def test_forms_of_one_stem_are_distinguished_from_typos(one: str, other: str, fo
 
 def test_a_rare_form_of_a_frequent_word_is_left_alone() -> None:
     words = {"depression": Counted(5000, 400), "depressive": Counted(6, 3)}
-    pairs = {("manic", "depression"): Counted(90, 30)}
     counts = {**words, "manic": Counted(100, 30)}
+    pairs = {("manic", "depression"): Counted(90, 30)}
     speller = learn_spelling([*words, "depresion"], counts, pairs)
     assert _correct(speller, "manic depressive") == "manic depressive"
     assert _correct(speller, "manic depresion") == "manic depression"

@@ -30,22 +30,18 @@ from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.synthetic.log import Satisfaction, make_log
 from nextquery.records import Session
 
+from .conftest import scan_rows, write_aol
+
 QUERIES = {1: "red shoes", 2: "red", 3: "secret plan"}
 TYPED = ("count", "users")
 URLS = {1: "a.example", 2: "b.example"}
-
-
-def _frame(engine: Engine, folder: Path, rows: pl.DataFrame) -> Frame:
-    folder.mkdir(parents=True)
-    rows.write_parquet(folder / "part-00000.parquet")
-    return engine.scan(folder)
 
 
 def _dictionary(engine: Engine, folder: Path, name: str, key: str, texts: dict[int, str]) -> Frame:
     # Ids from 0 without gaps, as the engines number texts.
     numbered = {0: "-", **texts}
     rows = pl.DataFrame({key: list(numbered), name: list(numbered.values())})
-    return _frame(engine, folder, rows.cast({key: pl.Int64}))
+    return scan_rows(engine, folder, rows.cast({key: pl.Int64}))
 
 
 @pytest.fixture
@@ -68,7 +64,8 @@ def counts(engine: Engine, tmp_path: Path) -> CountTables:
     )
     clicked = pl.DataFrame(clicks, {**ids, "url_id": pl.Int64, "split": pl.Int8}, orient="row")
     sessions = SessionRows(
-        _frame(engine, tmp_path / "queries", rows), _frame(engine, tmp_path / "clicks", clicked)
+        scan_rows(engine, tmp_path / "queries", rows),
+        scan_rows(engine, tmp_path / "clicks", clicked),
     )
     return count_background(
         engine,
@@ -91,20 +88,14 @@ def test_every_search_counts_and_followers_need_a_session(counts: CountTables) -
     ]
     assert _rows(counts.words, "word", *in_sessions) == [("red", 6, 3, 5, 2), ("shoes", 4, 3, 3, 2)]
     assert _rows(counts.followers, "anchor", "next", *TYPED) == [("red shoes", "red", 2, 2)]
-
-
-def test_word_pairs_are_all_there(counts: CountTables) -> None:
-    assert _rows(counts.word_pairs, "first", "second", *TYPED) == [
-        ("red", "shoes", 4, 3),
-        ("secret", "plan", 1, 1),
-    ]
-
-
-def test_clicks_count_sessions_of_one_query_too(counts: CountTables) -> None:
     assert _rows(counts.clicks, "query", "url", *TYPED) == [
         ("red shoes", "a.example", 2, 2),
         ("red shoes", "b.example", 1, 1),
     ]
+    assert _rows(counts.word_pairs, "first", "second", *TYPED) == [
+        ("red", "shoes", 4, 3),
+        ("secret", "plan", 1, 1),
+    ], "pairs of few users, too"
 
 
 NOON = datetime(2026, 5, 1, 12)
@@ -124,7 +115,7 @@ def marked(rows: pl.DataFrame) -> list[str]:
     ]
 
 
-def session(*queries: tuple[int, int], number: int = 0) -> pl.DataFrame:
+def session(*queries: tuple[int, int], number: int) -> pl.DataFrame:
     """Queries as (seconds since the last, clicks)."""
     times, now = [], NOON
     for pause, _ in queries:
@@ -140,17 +131,20 @@ def session(*queries: tuple[int, int], number: int = 0) -> pl.DataFrame:
     )
 
 
-def test_clicked_and_left_in_peace() -> None:
-    assert marked(session((0, 1), (300, 0), (300, 2), (300, 0))) == ["useful", "no", "useful", "no"]
-
-
-def test_typed_again_at_once() -> None:
-    assert marked(session((0, 1), (AT_ONCE, 1), (AT_ONCE + 1, 0))) == ["no", "useful", "no"]
-
-
-def test_of_the_last_query_nobody_knows() -> None:
-    rows = pl.concat([session((0, 1)), session((5, 1), number=1), session((0, 0), number=2)])
-    assert marked(rows) == ["undecided", "undecided", "no"]
+@pytest.mark.parametrize(
+    ("sessions", "marks"),
+    [
+        ([((0, 1), (300, 0), (300, 2), (300, 0))], ["useful", "no", "useful", "no"]),
+        ([((0, 1), (AT_ONCE, 1), (AT_ONCE + 1, 0))], ["no", "useful", "no"]),
+        ([((0, 1),), ((5, 1),), ((0, 0),)], ["undecided", "undecided", "no"]),
+    ],
+    ids=["clicked and left in peace", "typed again at once", "the last query of a session"],
+)
+def test_a_query_is_useful_by_its_clicks_and_the_next_query(
+    sessions: list[tuple[tuple[int, int], ...]], marks: list[str]
+) -> None:
+    rows = [session(*queries, number=number) for number, queries in enumerate(sessions)]
+    assert marked(pl.concat(rows)) == marks
 
 
 def _made_up(satisfaction: Satisfaction) -> pl.DataFrame:
@@ -214,13 +208,12 @@ SEARCHES = [
 
 
 def test_single_searches_count_unless_only_sessions_are_asked_for(tmp_path: Path) -> None:
-    lines = [
-        f"{user}\t{query}\t2006-03-01 10:0{minute}:00\t\t\n"
+    rows = [
+        (user, query, f"2006-03-01 10:0{minute}:00")
         for user, queries in SEARCHES
         for minute, query in enumerate(queries)
     ]
-    log = tmp_path / "log.tsv"
-    log.write_text("AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n" + "".join(lines))
+    log = write_aol(tmp_path / "log.tsv", rows)
     cuts = "2006-04-01,2006-05-01,2006-06-01"
     prepare([log], tmp_path / "data", PrepareSettings(min_users=3, split_at=cuts))
     data = data_folder.PreparedData(tmp_path / "data")

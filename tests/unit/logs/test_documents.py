@@ -25,21 +25,13 @@ from nextquery.logs.formats.json import (
 from nextquery.logs.formats.ubi import read_fields
 from nextquery.logs.reading import encodings, rejects
 from nextquery.logs.reading.open import LogFile, Sample, find_files
-from nextquery.logs.reading.read_logs import ReadResult, read_logs
-from nextquery.logs.reading.rows import ParsedRows
-from nextquery.logs.settings import ReadSettings
+from nextquery.logs.reading.read_logs import ReadResult
 
-from .conftest import parse_texts
+from .conftest import parse_texts, read_rows
 
 
 def sample(*lines: str) -> Sample:
     return Sample(Path("log"), lines)
-
-
-def extract(path: str, *objects: Any) -> list[str | None]:
-    texts = [item if isinstance(item, str) else json.dumps(item) for item in objects]
-    lines = pl.DataFrame({"text": texts}).with_columns(reason=pl.lit(None, pl.String))
-    return extract_fields(lines, {"found": path})["found"].to_list()
 
 
 def test_objects_count_only_if_most_lines_are_objects() -> None:
@@ -48,24 +40,25 @@ def test_objects_count_only_if_most_lines_are_objects() -> None:
     assert sample_objects(sample('{"_source": {"a": 1}}')) == [{"a": 1}]
 
 
-def test_a_path_is_nested_or_a_key_with_dots() -> None:
-    assert extract("a.b", {"a": {"b": "x"}}, {"a.b": "y"}, {"_source": {"a": {"b": 3}}}, {}) == [
-        *("x", "y", "3", None)
-    ]
-
-
-def test_paths_are_tried_in_turn() -> None:
-    assert extract("a|b", {"a": "x", "b": "y"}, {"b": "y"}, {"a": None, "b": "z"}) == [
-        "x",
-        "y",
-        "z",
-    ]
-
-
-def test_only_scalars_count() -> None:
-    assert extract("a", {"a": {"b": 1}}, {"a": [1]}, {"a": None}, {"a": True}) == [
-        *(None, None, None, "true")
-    ]
+@pytest.mark.parametrize(
+    ("path", "objects", "values"),
+    [
+        (
+            "a.b",
+            [{"a": {"b": "x"}}, {"a.b": "y"}, {"_source": {"a": {"b": 3}}}, {}],
+            ["x", "y", "3", None],
+        ),
+        ("a|b", [{"a": "x", "b": "y"}, {"b": "y"}, {"a": None, "b": "z"}], ["x", "y", "z"]),
+        ("a", [{"a": {"b": 1}}, {"a": [1]}, {"a": None}, {"a": True}], [None, None, None, "true"]),
+    ],
+    ids=["nested or a key with dots", "paths in turn", "only scalars"],
+)
+def test_a_path_leads_to_a_value(
+    path: str, objects: list[dict[str, Any]], values: list[str | None]
+) -> None:
+    texts = [json.dumps(item) for item in objects]
+    lines = pl.DataFrame({"text": texts}).with_columns(reason=pl.lit(None, pl.String))
+    assert extract_fields(lines, {"value": path})["value"].to_list() == values
 
 
 @pytest.mark.parametrize(
@@ -76,12 +69,6 @@ def test_a_source_that_is_not_an_object_is_a_field(line: str) -> None:
 
 
 PLAIN = JsonLayout(user="who", time="at", query="search.text", click="clicked")
-
-
-def fields(parsed: ParsedRows) -> list[tuple[Any, ...]]:
-    return parsed.accepted.select("user", "time", "query", "click").rows()
-
-
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
 KEYS = st.sampled_from(["a", "b", "c", "b.a", "_source"])
 VALUES = st.recursive(
@@ -216,10 +203,10 @@ def read(tmp_path: Path, **files: list[dict[str, Any]]) -> tuple[ReadResult, pl.
         paths.append(tmp_path / f"{name}.ndjson")
         paths[-1].write_text("".join(json.dumps(item) + "\n" for item in objects))
     work = tmp_path / "work"
-    result = read_logs(paths, ReadSettings(), work)
+    result, rows = read_rows(paths, work)
     names = sorted(path.name for path in work.iterdir())
     assert names == ["rejected.ndjson.gz", "rejected_owners.parquet", "rows"]
-    return result, pl.read_parquet(work / "rows").sort("row")
+    return result, rows
 
 
 QUERIES = [query("a", "red shoes"), query("b", "blue shoes", 1)]
@@ -283,8 +270,7 @@ def test_the_named_encoding_is_used(tmp_path: Path, encoding: str) -> None:
     log = tmp_path / "log.ndjson"
     lines = [json.dumps(item, ensure_ascii=False) for item in (query("a", "caf\u00e9"), EVENTS[1])]
     log.write_bytes("\n".join(lines).encode(encoding))
-    read_logs([log], ReadSettings(encoding=encoding), tmp_path / "work")
-    rows = pl.read_parquet(tmp_path / "work" / "rows").sort("row")
+    _, rows = read_rows([log], tmp_path / "work", encoding=encoding)
     assert rows["query"].to_list() == ["caf\u00e9", "caf\u00e9"]
 
 
@@ -302,22 +288,13 @@ EVENT_COLUMNS = {
     "client_id": ["u", "u", "u"],
     "timestamp": ["2025-02-18T10:02:00Z"] * 3,
 }
-CLICKED: list[dict[str, Any]] = [
-    {"object": {"object_id": "x17"}},
-    {"object": {"object_id": "x18"}},
-    {"object": {"object_id": "x19"}},
-]
+CLICKED: list[dict[str, Any]] = [{"object": {"object_id": item}} for item in ("x17", "x18", "x19")]
 EXPECTED = [
     ("u", "red shoes", None),
     ("u", "red shoes", "x19"),
     ("u", "blue shoes", None),
     ("u", "blue shoes", "x17"),
 ]
-
-
-def read_files(*paths: Path, work: Path) -> tuple[ReadResult, pl.DataFrame]:
-    result = read_logs(find_files(paths), ReadSettings(), work)
-    return result, pl.read_parquet(work / "rows").sort("row")
 
 
 def as_columns(shape: str) -> dict[str, Any]:
@@ -332,9 +309,8 @@ def as_columns(shape: str) -> dict[str, Any]:
 def test_clicks_are_found_in_every_shape(tmp_path: Path, shape: str) -> None:
     pq.write_table(pa.table(QUERY_COLUMNS), tmp_path / "queries.parquet")
     pq.write_table(pa.table(EVENT_COLUMNS | as_columns(shape)), tmp_path / "events.parquet")
-    result, rows = read_files(
-        tmp_path / "queries.parquet", tmp_path / "events.parquet", work=tmp_path / "work"
-    )
+    files = [tmp_path / "queries.parquet", tmp_path / "events.parquet"]
+    result, rows = read_rows(files, tmp_path / "work")
     assert result.format == "ubi"
     assert result.reason == "it is a Parquet file with user_query and client_id"
     assert rows.select("user", "query", "click").rows() == EXPECTED
@@ -358,7 +334,7 @@ def test_a_folder_of_days_of_both_kinds(tmp_path: Path) -> None:
     (days / "events" / "2025-02-18.ndjson").write_text(
         "".join(json.dumps(item) + "\n" for item in events)
     )
-    result, rows = read_files(days, work=tmp_path / "work")
+    result, rows = read_rows(find_files([days]), tmp_path / "work")
     assert (result.rows_read, result.rows_accepted) == (5, 4)
     assert rows.select("user", "query", "click").rows() == EXPECTED
 

@@ -3,7 +3,7 @@
 import gzip
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
@@ -31,11 +31,7 @@ from nextquery.logs.engines.base import (
 from nextquery.logs.engines.polars import PolarsEngine
 from nextquery.logs.engines.relational import DuckdbEngine
 
-
-def _frame(engine: Engine, folder: Path, rows: pl.DataFrame) -> Frame:
-    folder.mkdir(parents=True)
-    rows.write_parquet(folder / "part-00000.parquet")
-    return engine.scan(folder)
+from .conftest import scan_rows
 
 
 @pytest.mark.parametrize("step", [1, 2**40], ids=["packed", "too wide to pack"])
@@ -43,7 +39,7 @@ def test_tally_counts_rows_and_different_users(engine: Engine, tmp_path: Path, s
     rows = pl.DataFrame(
         {"user_id": [0, 1, 1, 1, 0], "query_id": [3, 3, 3, 2, 3], "next_id": [5, 5, 5, 5, 6]}
     )
-    frame = _frame(engine, tmp_path / "rows", rows.with_columns(pl.all() * step))
+    frame = scan_rows(engine, tmp_path / "rows", rows.with_columns(pl.all() * step))
     result = engine.count_with_users(frame, ["query_id", "next_id"]).collect("polars")
     table = result.select("query_id", "next_id", "count", "users").rows()
     assert sorted((a // step, b // step, *rest) for a, b, *rest in table) == [
@@ -110,39 +106,27 @@ def test_an_engine_without_its_extra_names_it(
 SCHEMA = pl.Schema({"text": pl.String(), "count": pl.Int64()})
 
 
-@pytest.fixture
-def duckdb_engine(tmp_path: Path) -> Iterator[DuckdbEngine]:
-    opened = DuckdbEngine(tmp_path / "work")
-    yield opened
-    opened.close()
-
-
-def test_a_window_sees_the_rows_of_a_user_by_time_and_row(
-    duckdb_engine: DuckdbEngine, tmp_path: Path
-) -> None:
+def test_a_window_sees_the_rows_of_a_user_by_time_and_row(tmp_path: Path) -> None:
+    engine = DuckdbEngine(tmp_path / "work")
     rows = pl.DataFrame({"user_id": [1, 1, 2, 1], "time": [5, 4, 1, 5], "row": [9, 2, 1, 3]})
-    frame = duckdb_engine.sort_rows(_frame(duckdb_engine, tmp_path / "rows", rows), "ordered")
-    shifted = frame.with_columns(before=duckdb_engine.ordered(nw.col("row").shift(1))).lazy()
+    frame = engine.sort_rows(scan_rows(engine, tmp_path / "rows", rows), "ordered")
+    shifted = frame.with_columns(before=engine.ordered(nw.col("row").shift(1))).lazy()
     table = shifted.select("row", "before").sort("row").collect("polars").rows()
+    engine.close()
     assert table == [(1, None), (2, None), (3, 2), (9, 3)]
-
-
-def test_duckdb_writes_rows_in_order(duckdb_engine: DuckdbEngine, tmp_path: Path) -> None:
-    rows = pl.DataFrame({"text": ["c", "b", "a"], "count": [1, 2, 2]})
-    file = tmp_path / "table.parquet"
-    frame = _frame(duckdb_engine, tmp_path / "rows", rows)
-    assert duckdb_engine.write(frame, file, SCHEMA, ["-count", "text"]) == 3
-    assert pl.read_parquet(file).rows() == [("a", 2), ("b", 2), ("c", 1)]
 
 
 def _lazy(**columns: Sequence[object]) -> nw.LazyFrame[pl.LazyFrame]:
     return nw.from_native(pl.DataFrame(columns).lazy())
 
 
-def test_rows_are_written_sorted_and_in_the_types_of_the_schema(tmp_path: Path) -> None:
-    frame = _lazy(count=[1, 2, 2], text=["c", "b", "a"], more=[0, 0, 0])
+def test_rows_are_written_sorted_and_in_the_types_of_the_schema(
+    engine: Engine, tmp_path: Path
+) -> None:
+    rows = pl.DataFrame({"count": [1, 2, 2], "text": ["c", "b", "a"], "more": [0, 0, 0]})
     file = tmp_path / "new" / "table.parquet"
-    assert PolarsEngine().write(frame, file, SCHEMA, ["-count", "text"]) == 3
+    frame = scan_rows(engine, tmp_path / "rows", rows)
+    assert engine.write(frame, file, SCHEMA, ["-count", "text"]) == 3
     result = pl.read_parquet(file)
     assert result.rows() == [("a", 2), ("b", 2), ("c", 1)]
     assert result.schema == {"text": pl.String, "count": pl.Int64}
@@ -191,12 +175,14 @@ def test_counts_of_parts_add_up(users: list[int], monkeypatch: pytest.MonkeyPatc
     assert dict(result.select("word_id", "count").iter_rows()) == {7: 4, 8: 2}
 
 
-def test_texts_are_looked_up_as_rows_are_written(tmp_path: Path) -> None:
-    frame = _lazy(key=[0, None, 1], count=[3, 2, 1])
-    table = _lazy(key=[0, 1], text=["zero", "one"])
-    engine, file = PolarsEngine(), tmp_path / "table.parquet"
-    assert engine.write(frame, file, SCHEMA, ["count"], {"key": table}) == 3
-    assert pl.read_parquet(file).rows() == [("one", 1), (None, 2), ("zero", 3)]
+def test_texts_are_looked_up_as_rows_are_written(engine: Engine, tmp_path: Path) -> None:
+    rows = pl.DataFrame({"key": [0, None, 1], "count": [3, 2, 1]})
+    texts = pl.DataFrame({"key": [0, 1], "text": ["zero", "one"]})
+    frame = scan_rows(engine, tmp_path / "rows", rows)
+    table = scan_rows(engine, tmp_path / "texts", texts)
+    assert engine.write(frame, tmp_path / "table.parquet", SCHEMA, ["count"], {"key": table}) == 3
+    written = pl.read_parquet(tmp_path / "table.parquet").rows()
+    assert written == [("one", 1), (None, 2), ("zero", 3)]
 
 
 _NUMBERS = st.integers(-3, 3)

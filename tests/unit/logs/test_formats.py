@@ -35,15 +35,15 @@ from nextquery.logs.reading.rows import ParsedRows
 from nextquery.logs.revise import recorded_settings
 from nextquery.logs.settings import FORMAT_NAMES, PrepareSettings, ReadSettings
 
-from .conftest import parse_texts
+from .conftest import HEADER, parse_texts, read_rows
 
-AOL_HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"
 AOL_ROW = "7\tred shoes\t2006-03-01 07:17:12\t\t\n"
 EXCITE_ROW = "A1\t970916105432\tred shoes\n"
 UBI_QUERY = json.dumps({"query_id": "a", "client_id": "u", "user_query": "red", "timestamp": "x"})
 UBI_EVENT = json.dumps({"action_name": "click", "query_id": "a", "timestamp": "x"})
 ELASTIC = {"event": {"action": "search"}, "session": {"id": "s"}, "search": {"query": "red"}}
 COLUMNS = {"user": "who", "time": "when", "query": "what"}
+COLUMNS_TO_GIVE = "`columns=user=visitor_id,time=ts,query=search_term`"
 
 
 def choose(
@@ -62,10 +62,10 @@ def choose(
 @pytest.mark.parametrize(
     ("text", "format"),
     [
-        (AOL_HEADER + AOL_ROW, "aol"),
-        (AOL_HEADER.lower() + AOL_ROW, "aol"),
-        ("\ufeff" + AOL_HEADER + AOL_ROW, "aol"),
-        (AOL_HEADER, "aol"),
+        (HEADER + AOL_ROW, "aol"),
+        (HEADER.lower() + AOL_ROW, "aol"),
+        ("\ufeff" + HEADER + AOL_ROW, "aol"),
+        (HEADER, "aol"),
         (AOL_ROW * 3, "aol"),
         (AOL_ROW.replace("\t\t", ""), "aol"),
         ("broken\n" + AOL_ROW * 3, "aol"),
@@ -121,12 +121,25 @@ def test_unknown_start_asks_for_help(tmp_path: Path, text: str) -> None:
         choose(tmp_path, text)
 
 
-def test_a_header_below_a_preamble_is_named_with_the_columns_to_give(tmp_path: Path) -> None:
-    above = "# Site search\n# March\n\n"
-    text = f"{above}Visitor ID;Search term;Date and time\n7;red;01.03.2024 10:00:00\n"
-    wanted = "`columns=user=Visitor ID,time=Date and time,query=Search term`"
-    header = "line 4 looks like a header: Visitor ID, Search term, Date and time"
-    with pytest.raises(LogError, match=f"{header}.*{wanted}"):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("visitor_id,ts,search_term\n1,2,red\n", COLUMNS_TO_GIVE),
+        ('{"visitor_id": 1, "ts": 2, "search_term": "red"}\n', COLUMNS_TO_GIVE),
+        (
+            "# Site search\n# March\n\n"
+            "Visitor ID;Search term;Date and time\n7;red;01.03.2024 10:00:00\n",
+            "line 4 looks like a header: Visitor ID, Search term, Date and time.*"
+            "`columns=user=Visitor ID,time=Date and time,query=Search term`",
+        ),
+        (
+            "idSite,idVisit,visitorId,actionDetails_0_type\n1,2,3,search\n",
+            "Matomo's visits log as a table.*export it as JSON",
+        ),
+    ],
+)
+def test_a_refusal_names_what_to_give_instead(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(LogError, match=message):
         choose(tmp_path, text)
 
 
@@ -136,18 +149,15 @@ def test_a_header_of_names_is_not_a_row_of_aol(tmp_path: Path) -> None:
     assert choose(tmp_path, rows) == "aol"
 
 
-def test_the_visits_log_of_matomo_as_a_table_is_named(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match=r"Matomo's visits log as a table.*export it as JSON"):
-        choose(tmp_path, "idSite,idVisit,visitorId,actionDetails_0_type\n1,2,3,search\n")
-
-
 @pytest.mark.parametrize(
     ("format", "columns", "message"),
     [
         ("yahoo", None, "format 'yahoo' is unknown; choose auto, access, algolia, aol"),
         ("aol", COLUMNS, "`columns` goes with .*; aol has columns of its own"),
-        ("csv", {"user": "who"}, "`columns` lacks time, query"),
-        ("auto", COLUMNS | {"page": "p"}, "`columns` has no field page"),
+        ("csv", {"user": "who"}, "`columns` lacks time, query; write user="),
+        ("csv", {}, "`columns` lacks user, time, query; write user="),
+        ("csv", COLUMNS | {"query": ""}, "`columns` lacks query; write user="),
+        ("auto", COLUMNS | {"page": "p", "rank": "r"}, "`columns` has no field page, rank; write"),
     ],
 )
 def test_wrong_choices_are_refused(
@@ -155,16 +165,6 @@ def test_wrong_choices_are_refused(
 ) -> None:
     with pytest.raises(LogError, match=message):
         check_settings(ReadSettings(format=format, columns=columns))
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["visitor_id,ts,search_term\n1,2,red\n", '{"visitor_id": 1, "ts": 2, "search_term": "red"}\n'],
-)
-def test_likely_columns_are_named(tmp_path: Path, text: str) -> None:
-    wanted = r"`columns=user=visitor_id,time=ts,query=search_term`"
-    with pytest.raises(LogError, match=wanted):
-        choose(tmp_path, text)
 
 
 TEN = datetime(2025, 2, 18, 10)
@@ -236,17 +236,7 @@ def test_chosen_columns_are_looked_for() -> None:
         find_columns(Path("log"), COLUMNS, ["who", "when"])
 
 
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({}, "lacks user, time, query"),
-        (COLUMNS | {"query": ""}, "lacks query"),
-        (COLUMNS | {"page": "p", "rank": "r"}, "has no field page, rank"),
-    ],
-)
-def test_incomplete_or_unknown_fields_are_refused(columns: dict[str, str], message: str) -> None:
-    with pytest.raises(LogError, match=f"`columns` {message}; write user="):
-        check_columns(columns)
+def test_fields_of_chosen_columns() -> None:
     check_columns(COLUMNS)
     check_columns(COLUMNS | {"click": "url"})
 
@@ -296,9 +286,7 @@ def _write(folder: Path, kind: str) -> Path:
 def test_rows_are_taken_by_a_column(
     tmp_path: Path, kind: str, where: list[str], taken: list[str]
 ) -> None:
-    settings = ReadSettings(where=tuple(where))
-    result = read_logs([_write(tmp_path, kind)], settings, tmp_path / "work")
-    rows = pl.read_parquet(tmp_path / "work" / "rows").sort("row")
+    result, rows = read_rows([_write(tmp_path, kind)], tmp_path / "work", where=tuple(where))
     assert rows["query"].to_list() == taken
     assert result.reasons["left out by `where`"] == len(SITE_ROWS) - len(taken)
 
@@ -319,10 +307,9 @@ def test_what_is_not_a_condition_or_has_no_columns_is_refused(tmp_path: Path) ->
 
 
 def test_a_data_folder_remembers_its_conditions(tmp_path: Path) -> None:
-    header = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"
     rows = [f"u{n % 3}\tshoes {n}\t2006-03-01 10:0{n}:00\t1\thttp://a\n" for n in range(6)]
     rows += [f"u1\tsearch\t2006-03-01 10:0{n}:00\n" for n in range(6)]
-    (tmp_path / "log.tsv").write_text(header + "".join(rows))
+    (tmp_path / "log.tsv").write_text(HEADER + "".join(rows))
     read = ReadSettings(where=("Query!=search",))
     cuts = "2006-04-01,2006-04-02,2006-04-03"
     settings = PrepareSettings(read, min_users=1, spelling=False, split_at=cuts)
@@ -338,8 +325,8 @@ NGINX = (
 )
 
 
-def parse(*texts: str, parameter: str = "q") -> ParsedRows:
-    return parse_texts(AccessLayout(parameter), *texts)
+def parse(*texts: str) -> ParsedRows:
+    return parse_texts(AccessLayout("q"), *texts)
 
 
 def request(target: str, status: int = 200) -> str:
@@ -356,20 +343,17 @@ def test_a_search_is_a_row_with_host_agent_time_and_query() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "query"),
+    ("target", "parameter", "query"),
     [
-        ("/s?page=2&q=caf%C3%A9+au%20lait", "café au lait"),
-        ("/s?q=a%2Bb%26c&x=1", "a+b&c"),
-        ("https://shop.example/s?lang=de;q=rot", "rot"),
+        ("/s?page=2&q=caf%C3%A9+au%20lait", "q", "café au lait"),
+        ("/s?q=a%2Bb%26c&x=1", "q", "a+b&c"),
+        ("https://shop.example/s?lang=de;q=rot", "q", "rot"),
+        ("/s?search.text=red&q=blue", "search.text", "red"),
     ],
 )
-def test_parameters_are_decoded(target: str, query: str) -> None:
-    assert parse(request(target)).accepted["query"].to_list() == [query]
-
-
-def test_another_parameter_can_be_named() -> None:
-    result = parse(request("/s?search.text=red&q=blue"), parameter="search.text")
-    assert result.accepted["query"].to_list() == ["red"]
+def test_the_named_parameter_is_decoded(target: str, parameter: str, query: str) -> None:
+    result = parse_texts(AccessLayout(parameter), request(target))
+    assert result.accepted["query"].to_list() == [query]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,8 @@ from nextquery.logs.privacy import pseudonym
 from nextquery.logs.settings import PrepareSettings, ReadSettings, TrendSettings
 from nextquery.logs.trends import at_least, find_trends, step_up
 
+from .conftest import write_aol
+
 SESSIONS_BY_DAY = {
     "2024-01-01": ["a b", "a b c a", "d a", "a b c d e", "x", "b"],
     "2024-02-01": ["a b", "x a y"],
@@ -40,16 +41,13 @@ SESSIONS_BY_DAY = {
 
 @pytest.fixture
 def counted_data(tmp_path: Path) -> PreparedData:
-    lines, user = ["AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"], 0
+    rows, user = [], 0
     for day, sessions in SESSIONS_BY_DAY.items():
         for queries in sessions:
             user += 1
-            time = datetime.fromisoformat(day)
-            for query in queries.split():
-                time += timedelta(minutes=1)
-                lines.append(f"{user}\t{query}\t{time:%Y-%m-%d %H:%M:%S}\t\t\n")
-    log = tmp_path / "log.tsv"
-    log.write_text("".join(lines))
+            for minute, query in enumerate(queries.split(), 1):
+                rows.append((user, query, f"{day} 00:0{minute}:00"))
+    log = write_aol(tmp_path / "log.tsv", rows)
     settings = PrepareSettings(
         read=ReadSettings("aol"),
         split_at="2024-02-01,2024-03-01,2024-04-01",
@@ -92,16 +90,13 @@ def advice_text(data: PreparedData, facts: LogFacts) -> str:
     return " ".join(f"{item.text} {item.command}" for item in advise(data, facts))
 
 
-def test_a_large_log_is_advised_to_train(data: PreparedData) -> None:
-    text = advice_text(data, log_facts(100_000, 10_000, 0.6))
-    assert "--config small" in text
-    assert "too few" not in text
-
-
-def test_advice_for_a_small_log_names_what_it_lacks(data: PreparedData) -> None:
-    text = advice_text(data, log_facts(300, 20, 0.02))
-    assert "20 test sessions are too few" in text
-    assert "--config tiny" in text
+def test_a_large_log_is_advised_to_train_and_a_small_one_to_grow(data: PreparedData) -> None:
+    large = advice_text(data, log_facts(100_000, 10_000, 0.6))
+    assert "--config small" in large
+    assert "too few" not in large
+    small = advice_text(data, log_facts(300, 20, 0.02))
+    assert "20 test sessions are too few" in small
+    assert "--config tiny" in small
 
 
 def test_a_log_without_clicks_gets_shortcuts_that_need_none(
@@ -144,23 +139,19 @@ def test_a_lower_k_is_advised_only_with_what_it_would_change(
         assert re.search(expected, result[0].text)
 
 
-HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"
-
-
 def dominated(folder: Path, **settings: Any) -> PreparedData:
     """60 visitors with three searches each, and a shared address with more than all of them."""
     rows = [
-        f"u{n}\t{query}\t2024-01-{1 + n % 28:02} 10:{minute}:00\t\t\n"
+        (f"u{n}", query, f"2024-01-{1 + n % 28:02} 10:{minute}:00")
         for n in range(60)
         for minute, query in enumerate(["shoes", "boots", "search" if n < 5 else "hats"], 10)
     ]
     rows += [
-        f"10.0.0.1\t{'search' if n % 2 else f'shoes {n}'}\t2024-01-{1 + n % 28:02} 12:00:00\t\t\n"
+        ("10.0.0.1", "search" if n % 2 else f"shoes {n}", f"2024-01-{1 + n % 28:02} 12:00:00")
         for n in range(200)
     ]
-    (folder / "log.tsv").write_text(HEADER + "".join(rows))
     chosen = PrepareSettings(**{"spelling": False, **settings})
-    prepare([folder / "log.tsv"], folder / "data", chosen)
+    prepare([write_aol(folder / "log.tsv", rows)], folder / "data", chosen)
     return PreparedData(folder / "data")
 
 
@@ -190,13 +181,13 @@ def test_an_excluded_visitor_does_not_count(tmp_path: Path, name: str) -> None:
 
 
 def test_a_user_column_that_is_unique_per_row_is_named(tmp_path: Path) -> None:
-    rows = [f"u{n}\tshoes\t2024-01-{1 + n % 28:02} 10:00:00\t\t\n" for n in range(150)]
-    (tmp_path / "log.tsv").write_text(HEADER + "".join(rows))
+    rows = [(f"u{n}", "shoes", f"2024-01-{1 + n % 28:02} 10:00:00") for n in range(150)]
+    log = write_aol(tmp_path / "log.tsv", rows)
     with pytest.raises(LogError, match="nearly every row has a user of its own; choose the column"):
-        prepare([tmp_path / "log.tsv"], tmp_path / "data", PrepareSettings())
-    few = [f"w{n % 2}\tshoes {n}\t2024-01-01 10:1{n}:00\t\t\n" for n in range(4)]
-    (tmp_path / "log.tsv").write_text(HEADER + "".join([*rows, *few]))
-    prepare([tmp_path / "log.tsv"], tmp_path / "data", PrepareSettings(spelling=False))
+        prepare([log], tmp_path / "data", PrepareSettings())
+    few = [(f"w{n % 2}", f"shoes {n}", f"2024-01-01 10:1{n}:00") for n in range(4)]
+    write_aol(log, [*rows, *few])
+    prepare([log], tmp_path / "data", PrepareSettings(spelling=False))
     (advice,) = dominance(PreparedData(tmp_path / "data"))
     assert advice.text.startswith("152 users in 154 rows: nearly every row has a user of its own")
 

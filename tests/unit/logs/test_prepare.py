@@ -16,29 +16,17 @@ from nextquery.logs.prepare import prepare
 from nextquery.logs.privacy import pseudonym
 from nextquery.logs.revise import forget
 from nextquery.logs.settings import PrepareSettings, ReadSettings
-from nextquery.logs.synthetic.log import write_log
 from nextquery.logs.titles import read_titles
 from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.loading import count_model
 
-
-def test_held_out_users_are_a_split_of_their_own(tmp_path: Path) -> None:
-    write_log(tmp_path / "log.tsv", 200, 1)
-    for share in (0.0, 0.2):
-        settings = PrepareSettings(holdout_users=share, spelling=False)
-        entries = prepare([tmp_path / "log.tsv"], tmp_path / f"data-{share}", settings)
-        assert ("unseen_users" in entries["counts"]["sessions"]) == (share > 0)
+from .conftest import write_aol
 
 
-def test_progress_hears_every_stage_in_order(tmp_path: Path) -> None:
-    write_log(tmp_path / "log.tsv", 200, 1)
+def test_progress_hears_every_stage_in_order(log: Path, tmp_path: Path) -> None:
     heard: list[str] = []
-    prepare(
-        [tmp_path / "log.tsv"],
-        tmp_path / "data",
-        PrepareSettings(min_users=1),
-        lambda stage, share: heard.append(stage),
-    )
+    settings = PrepareSettings(min_users=1)
+    prepare([log], tmp_path / "data", settings, lambda stage, share: heard.append(stage))
     stages = ["reading", "cleaning", "spelling", "sessions", "counting", "publishing"]
     assert list(dict.fromkeys(heard)) == stages
 
@@ -74,14 +62,13 @@ def test_a_log_without_sessions_before_the_first_cut_is_refused(tmp_path: Path) 
         prepare([tmp_path / "log.tsv"], tmp_path / "data", PrepareSettings(min_users=1))
 
 
-def test_raw_rows_are_for_the_owner_s_eyes_while_the_job_runs(tmp_path: Path) -> None:
-    write_log(tmp_path / "log.tsv", 200, 1)
+def test_raw_rows_are_for_the_owner_s_eyes_while_the_job_runs(log: Path, tmp_path: Path) -> None:
     modes: list[int] = []
 
     def look(stage: str, share: float) -> None:
         modes.extend(stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("work"))
 
-    prepare([tmp_path / "log.tsv"], tmp_path / "data", PrepareSettings(min_users=1), look)
+    prepare([log], tmp_path / "data", PrepareSettings(min_users=1), look)
     assert set(modes) == {0o700}
     listed = tmp_path / "data" / "rejected.ndjson.gz"
     assert stat.S_IMODE(listed.stat().st_mode) == 0o600
@@ -95,11 +82,8 @@ def test_the_journal_has_every_row_and_no_text_that_was_dropped(tmp_path: Path) 
     rows.insert(1, ROW.format("ann", "jane@example.com", 1, 1))
     rows.insert(3, ROW.format("ann", "Red  boots", 1, 3))
     (tmp_path / "log.tsv").write_text("".join([*rows, "bob\tbroken\n"]))
-    prepare(
-        [tmp_path / "log.tsv"],
-        tmp_path / "data",
-        PrepareSettings(ReadSettings(max_rejected=1), min_users=1),
-    )
+    settings = PrepareSettings(ReadSettings(max_rejected=1), min_users=1)
+    prepare([tmp_path / "log.tsv"], tmp_path / "data", settings)
     result = pl.read_parquet(tmp_path / "data" / ROWS)
     assert result["place"].to_list() == list(range(1, 13))
     assert set(result["user"]) == {str(pseudonym("ann"))}
@@ -157,22 +141,21 @@ def test_a_file_without_titles_is_refused_by_what_it_lacks(
         read_titles(f"{tmp_path / 'titles'}{column}", PrepareSettings())
 
 
-HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"
 TITLES = ["Red boots for men", "Red shoes", "Rain coats", "Sandals"]
 
 
 def _prepared(folder: Path, users: int, **settings: Any) -> PreparedData:
     rows = [
-        f"u{user}\t{query}\t2006-03-01 10:0{minute}:00\t\t\n"
+        (f"u{user}", query, f"2006-03-01 10:0{minute}:00")
         for user in range(users)
         for minute, query in enumerate(["red shoes", "red hats"])
     ]
-    (folder / "log.tsv").write_text(HEADER + "".join(rows))
+    log = write_aol(folder / "log.tsv", rows)
     (folder / "titles.txt").write_text("\n".join(TITLES))
     cuts = "2006-04-01,2006-04-02,2006-04-03"
     titles = str(folder / "titles.txt")
     chosen = PrepareSettings(spelling=False, split_at=cuts, titles=titles, **settings)
-    prepare([folder / "log.tsv"], folder / "data", chosen)
+    prepare([log], folder / "data", chosen)
     return PreparedData(folder / "data")
 
 

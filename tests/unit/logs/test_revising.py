@@ -37,6 +37,8 @@ from nextquery.logs.synthetic.log import write_log
 from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.popularity import Popularity
 
+from .conftest import write_aol
+
 
 def _users(data: Path) -> set[str]:
     opened = PreparedData(data)
@@ -65,15 +67,9 @@ def test_a_stranger_leaves_the_folder_as_it_is_but_for_the_note(data: Path) -> N
     assert PreparedData(data).artifact.manifest["files"] == before["files"]
 
 
-@pytest.mark.parametrize(
-    ("users", "as_pseudonyms", "message"),
-    [([], False, "nobody is named"), ([""], False, "nobody is named"), (["ann"], True, "a number")],
-)
-def test_at_least_one_user_must_be_named(
-    users: list[str], as_pseudonyms: bool, message: str, data: Path
-) -> None:
-    with pytest.raises(InputError, match=message):
-        forget(data, users, as_pseudonyms=as_pseudonyms)
+def test_an_empty_name_is_nobody(data: Path) -> None:
+    with pytest.raises(InputError, match="nobody is named"):
+        forget(data, [""])
 
 
 FILES = (FileRows("one", 4), FileRows("two", 3), FileRows("three", 2))
@@ -95,17 +91,16 @@ def test_a_user_s_rows_go_accepted_and_rejected() -> None:
     assert positions.removed.tolist() == [2, 4, 5]
 
 
-def test_a_rejected_row_without_a_time_goes_with_its_neighbour_in_the_file() -> None:
+@pytest.mark.parametrize(
+    ("before", "removed"),
+    [(datetime(2024, 1, 3), [2, 3, 4]), (datetime(2024, 1, 5), [2, 3, 4, 5, 6, 7])],
+)
+def test_a_rejected_row_without_a_time_goes_with_its_neighbour_in_the_file(
+    before: datetime, removed: list[int]
+) -> None:
     # 4 comes after one of 2 January, 7 one of 4 January, 8 comes before one of 5 January.
-    before = datetime(2024, 1, 3)
-    assert find_places(
-        ACCEPTED_ROWS, REJECTED_ROWS, FILES, Removal(before=before)
-    ).removed.tolist() == [2, 3, 4]
-    before = datetime(2024, 1, 5)
-    result = find_places(
-        ACCEPTED_ROWS, REJECTED_ROWS, FILES, Removal(before=before)
-    ).removed.tolist()
-    assert result == [2, 3, 4, 5, 6, 7]
+    places = find_places(ACCEPTED_ROWS, REJECTED_ROWS, FILES, Removal(before=before))
+    assert places.removed.tolist() == removed
 
 
 def test_lines_and_files_move_up() -> None:
@@ -136,12 +131,6 @@ def test_days_at_the_end_and_the_encoding_come_back(log: Path, tmp_path: Path) -
     assert result.read.encoding == "windows-1252"
 
 
-def test_a_folder_without_a_journal_is_refused_with_a_way_out(log: Path, tmp_path: Path) -> None:
-    prepare([log], tmp_path / "old", PrepareSettings(min_users=1, journal=False))
-    with pytest.raises(ArtifactError, match=r"old: has no journal.*prepare the log again"):
-        recorded_settings(PreparedData(tmp_path / "old"), with_recogniser=False)
-
-
 def test_old_and_new_rows_are_put_together(data: Path, log: Path, tmp_path: Path) -> None:
     source = PreparedData(data)
     settings = recorded_settings(source, with_recogniser=False)
@@ -170,9 +159,8 @@ names_boots = Named()
 def test_an_object_as_recogniser_is_asked_again_by_update(log: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     settings = PrepareSettings(min_users=1, spelling=False, recogniser=names_boots)
-    hats = tmp_path / "hats.tsv"
-    hats.write_text(log.read_text().replace("red boots", "red hats"))
-    prepare([hats], data, settings)
+    (tmp_path / "hats.tsv").write_text(log.read_text().replace("red boots", "red hats"))
+    prepare([tmp_path / "hats.tsv"], data, settings)
     update(data, [log])
     # Of the 40 rows of the new log the 20 with boots are dropped, and no others.
     counts = PreparedData(data).artifact.entry("counts")
@@ -284,16 +272,14 @@ def test_the_last_days_are_kept_the_last_one_included(data: Path, days: int, fir
     assert pl.read_parquet(data / ROWS)["time"].min() == datetime(2006, first, 1, 10, 0)
 
 
-def test_something_must_be_done(data: Path) -> None:
-    with pytest.raises(InputError, match="nothing to do"):
-        update(data, [])
-    with pytest.raises(InputError, match="`keep_days`"):
-        update(data, [], keep_days=0)
+def moved_to(year: int, log: Path, file: Path) -> Path:
+    """Write the rows of a log again, in another year."""
+    file.write_text(log.read_text().replace("2006", str(year)))
+    return file
 
 
 def test_a_job_that_is_run_again_adds_nothing_twice(data: Path, log: Path, tmp_path: Path) -> None:
-    later = tmp_path / "later.tsv"
-    later.write_bytes(log.read_bytes().replace(b"2006", b"2007"))
+    later = moved_to(2007, log, tmp_path / "later.tsv")
     assert update(data, [log, later], new_only=True).rows_added == 41, "the folder has the first"
     before = (data / "manifest.json").read_bytes()
     again = update(data, [log, later], new_only=True)
@@ -319,14 +305,12 @@ def test_a_file_is_recognised_by_its_content(
 
 
 def test_a_file_given_twice_is_added_once(data: Path, log: Path, tmp_path: Path) -> None:
-    new = [tmp_path / "new.tsv", tmp_path / "copy.tsv"]
-    for file in new:
-        file.write_bytes(log.read_bytes().replace(b"2006", b"2007"))
+    new = [moved_to(2007, log, tmp_path / name) for name in ("new.tsv", "copy.tsv")]
     assert update(data, [*new, new[0]], new_only=True).rows_added == 41
 
 
 def test_another_log_of_a_known_name_is_added(data: Path, log: Path) -> None:
-    log.write_bytes(log.read_bytes().replace(b"2006", b"2007"))
+    moved_to(2007, log, log)
     assert update(data, [log], new_only=True).rows_added == 41
 
 
@@ -340,23 +324,15 @@ def test_a_file_that_has_grown_is_refused(data: Path, log: Path) -> None:
 def test_a_file_that_begins_with_the_header_of_an_empty_one_is_new(
     data: Path, log: Path, tmp_path: Path
 ) -> None:
-    header = tmp_path / "header.tsv"
-    header.write_text(log.read_text().splitlines(keepends=True)[0])
-    second = tmp_path / "second.tsv"
-    second.write_bytes(log.read_bytes().replace(b"2006", b"2007"))
-    third = tmp_path / "third.tsv"
-    third.write_bytes(log.read_bytes().replace(b"2006", b"2008"))
-    update(data, [second, header], new_only=True)
+    header = write_aol(tmp_path / "header.tsv", [])
+    update(data, [moved_to(2007, log, tmp_path / "second.tsv"), header], new_only=True)
+    third = moved_to(2008, log, tmp_path / "third.tsv")
     assert update(data, [third], new_only=True).rows_added == 41
 
 
-def test_a_forgotten_person_does_not_come_back_with_their_file(
-    data: Path, log: Path, tmp_path: Path
-) -> None:
-    theirs = tmp_path / "eve.tsv"
-    header = log.read_text().splitlines()[0]
-    rows = [f"eve\tred {word}\t2006-06-01 10:0{n}:00\t\t" for n, word in enumerate("abc")]
-    theirs.write_text("\n".join([header, *rows]) + "\n")
+def test_a_forgotten_person_does_not_come_back_with_their_file(data: Path, tmp_path: Path) -> None:
+    rows = [("eve", f"red {word}", f"2006-06-01 10:0{n}:00") for n, word in enumerate("abc")]
+    theirs = write_aol(tmp_path / "eve.tsv", rows)
     assert update(data, [theirs], new_only=True).rows_added == 3
     forget(data, ["eve"])
     assert update(data, [theirs], new_only=True).rows_added == 0

@@ -28,6 +28,8 @@ from nextquery.logs.sessions import (
     parse_days,
 )
 
+from .conftest import scan_rows
+
 START = datetime(2024, 1, 1)
 Row = tuple[int, int, int, int | None]
 """User, minute, query and clicked URL."""
@@ -47,19 +49,13 @@ def _in_order(queries: Frame) -> list[dict[str, Any]]:
 def _session_rows(
     engine: Engine, folder: Path, rows: list[Row], most: int = 500, split: nw.Expr | None = None
 ) -> SessionRows:
-    folder.mkdir(parents=True)
     frame = pl.DataFrame(
         [(user, START + timedelta(minutes=minute), *rest) for user, minute, *rest in rows],
-        schema={
-            "user_id": pl.Int64,
-            "time": pl.Datetime("us"),
-            "query_id": pl.Int64,
-            "url_id": pl.Int64,
-        },
+        schema=dict.fromkeys(("user_id", "time", "query_id", "url_id"), pl.Int64)
+        | {"time": pl.Datetime("us")},
         orient="row",
     ).with_columns(row=pl.int_range(pl.len(), dtype=pl.Int64))
-    frame.write_parquet(folder / "part-00000.parquet")
-    ordered = engine.sort_rows(engine.scan(folder), "ordered")
+    ordered = engine.sort_rows(scan_rows(engine, folder, frame), "ordered")
     rule = nw.lit(0) if split is None else split
     return find_sessions(engine, ordered, rule, idle_minutes=30, max_queries=most)
 
