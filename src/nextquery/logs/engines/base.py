@@ -3,9 +3,8 @@
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import narwhals as nw
 import polars as pl
@@ -64,90 +63,6 @@ COUNTS = {
 `count` and `users` are of all searches; `session_count` and `session_users` are of those in
 sessions of two or more queries. Followers need such a session.
 """
-
-
-_ROOM = 2**63
-
-
-@dataclass(frozen=True)
-class Field:
-    """The values of a column: `size` of them from `low` up, perhaps the highest first."""
-
-    low: int
-    size: int
-    downwards: bool
-
-    def rank(self, name: str) -> pl.Expr:
-        """The rank of a column's values among all possible values, from 0."""
-        column = pl.col(name).to_physical().cast(pl.Int64)
-        return self.low + self.size - 1 - column if self.downwards else column - self.low
-
-
-@dataclass(frozen=True)
-class Packed:
-    """One Int64 per row, which orders the rows as their columns do, the first column first."""
-
-    values: pl.Series
-    fields: Mapping[str, Field]
-
-
-def pack(rows: pl.DataFrame, names: Sequence[str], downwards: Sequence[bool]) -> Packed | None:
-    """Pack columns, those `downwards` highest first; None where one number cannot hold them."""
-    fields = {}
-    room = 1
-    for name, down in zip(names, downwards, strict=True):
-        column = rows[name].to_physical()
-        if not len(column) or not column.dtype.is_integer() or column.null_count():
-            return None
-        low, high = cast(int, column.min()), cast(int, column.max())
-        fields[name] = Field(low, high - low + 1, down)
-        room *= fields[name].size
-    if room > _ROOM:
-        return None
-    packed = pl.lit(0, pl.Int64)
-    for name, field in fields.items():
-        packed = packed * field.size + field.rank(name)
-    # Streamed: the steps of the sum stay in the cache.
-    values = rows.lazy().select(packed=packed).collect(engine="streaming").to_series()
-    return Packed(values, fields)
-
-
-def sort_rows(rows: pl.DataFrame, names: Sequence[str], downwards: Sequence[bool]) -> pl.DataFrame:
-    """Sort rows; those with equal keys keep their order."""
-    if len(names) == 1 and not downwards[0] and rows[names[0]].is_sorted():
-        return rows
-    packed = pack(rows, names, downwards)
-    if packed is None:
-        return rows.sort(names, descending=list(downwards), maintain_order=True)
-    # Logs often come in order, and to look is much quicker than to sort.
-    if packed.values.is_sorted():
-        return rows
-    return rows.with_columns(packed.values).sort("packed", maintain_order=True).drop("packed")
-
-
-def count_packed(rows: pl.DataFrame, keys: Sequence[str], user: str) -> pl.DataFrame | None:
-    """`count` of rows and of different `users` by keys; None where one number cannot hold them."""
-    names = (*keys, user)
-    packed = pack(rows, names, [False] * len(names))
-    if packed is None:
-        return None
-    # Columns of this length are freed as soon as possible: they decide the peak of memory.
-    fields, pairs = packed.fields, packed.values.sort()
-    del packed
-    fresh = (pairs != pairs.shift(1)).fill_null(True)
-    key = pairs // fields[user].size
-    del pairs
-    # Equal keys are adjacent: the length of a run is the number of rows, or of distinct pairs.
-    by_row = key.rle().struct.unnest()
-    by_pair = key.filter(fresh).rle().struct.unnest()
-    counts = by_row.select(
-        key="value", count=pl.col("len").cast(pl.Int64), users=by_pair["len"].cast(pl.Int64)
-    )
-    for name in reversed(keys):
-        low, size = fields[name].low, fields[name].size
-        column = (pl.col("key") % size + low).cast(rows.schema[name]).alias(name)
-        counts = counts.with_columns(column, key=pl.col("key") // size)
-    return counts.drop("key")
 
 
 Frame: TypeAlias = nw.LazyFrame[Any]

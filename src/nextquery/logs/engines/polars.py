@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from math import prod
 from pathlib import Path
+from typing import cast
 
 import narwhals as nw
 import numpy as np
@@ -17,9 +19,7 @@ from nextquery.logs.engines.base import (
     Rows,
     T,
     U,
-    count_packed,
     sort_keys,
-    sort_rows,
 )
 
 _REPEATING = ("user", "query", "click")
@@ -127,8 +127,7 @@ class PolarsEngine(Engine):
         """The rows sorted in memory, so that an expression over them needs no window."""
         # The frame is kept, so that this engine of Polars does not copy it.
         kept: pl.DataFrame = frame.to_native().collect(engine="in-memory")
-        rows = sort_rows(kept, ["row"], [False])
-        return nw.from_native(sort_rows(rows, ["user_id", "time"], [False] * 2), eager_only=True)
+        return nw.from_native(kept.sort("user_id", "time", "row"), eager_only=True)
 
     def by_users(
         self, rows: Rows, function: Callable[[Rows], tuple[Frame, ...]], names: Sequence[str]
@@ -154,7 +153,8 @@ class PolarsEngine(Engine):
         texts: Mapping[str, Frame] = {},
     ) -> int:
         """Write the rows sorted; texts are looked up for one row group after the other."""
-        rows = sort_rows(_collect(frame), *sort_keys(by))
+        names, downwards = sort_keys(by)
+        rows = _collect(frame).sort(names, descending=downwards, maintain_order=True)
         tables = {key: _collect(table).drop(key) for key, table in texts.items()}
 
         def groups(*_: object) -> Iterator[pl.DataFrame]:
@@ -182,6 +182,43 @@ class PolarsEngine(Engine):
 
     def close(self) -> None:
         """Nothing to release."""
+
+
+_LARGEST = 2**63
+
+
+def count_packed(rows: pl.DataFrame, keys: Sequence[str], user: str) -> pl.DataFrame | None:
+    """`count` of rows and of different `users` by keys; None where one number cannot hold them.
+
+    Keys and user are packed into one Int64 per row, which orders the rows as the columns do.
+    """
+    lows, sizes = {}, {}
+    for name in (*keys, user):
+        column = rows[name]
+        if not len(column) or not column.dtype.is_integer() or column.null_count():
+            return None
+        lows[name] = cast(int, column.min())
+        sizes[name] = cast(int, column.max()) - lows[name] + 1
+    if prod(sizes.values()) > _LARGEST:
+        return None
+    packed = pl.lit(0, pl.Int64)
+    for name, low in lows.items():
+        packed = packed * sizes[name] + pl.col(name).cast(pl.Int64) - low
+    # Streamed: the steps of the sum stay in the cache.
+    pairs = rows.lazy().select(packed=packed).collect(engine="streaming").to_series().sort()
+    fresh = (pairs != pairs.shift(1)).fill_null(True)
+    key = pairs // sizes[user]
+    del pairs  # columns of this length decide the peak of memory
+    # Equal keys are adjacent: the length of a run is the number of rows, or of distinct pairs.
+    by_row = key.rle().struct.unnest()
+    by_pair = key.filter(fresh).rle().struct.unnest()
+    counts = by_row.select(
+        key="value", count=pl.col("len").cast(pl.Int64), users=by_pair["len"].cast(pl.Int64)
+    )
+    for name in reversed(keys):
+        column = (pl.col("key") % sizes[name] + lows[name]).cast(rows.schema[name]).alias(name)
+        counts = counts.with_columns(column, key=pl.col("key") // sizes[name])
+    return counts.drop("key")
 
 
 def _collect(frame: Frame) -> pl.DataFrame:
