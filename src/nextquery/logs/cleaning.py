@@ -200,7 +200,7 @@ def read_journal(
 ) -> tuple[Events, RowCounts]:
     """The rows of a folder of journal parts (with `row`), and the same written to `journal`."""
     ids = {"query": "query_id", "user": "user_id", "click": "url_id"}
-    coded, (queries, users, urls) = engine.scan_encoded(folder, ids, ("user",))
+    coded, (queries, users, urls) = engine.encode(engine.scan(folder), ids, ("user",))
     numbered = users.with_columns(user=nw.col("user").cast(nw.Int64)).with_columns(
         held_out=held_out
     )
@@ -252,7 +252,8 @@ def read_events(
     Where `journal` is given, the cleaned rows are written there.
     """
     ids = {"query": "raw_id", "user": "user_id", "click": "url_id"}
-    coded, (raw_queries, raw_users, urls) = engine.scan_encoded(folder, ids, ("query", "user"))
+    scanned = engine.scan(folder)
+    coded, (raw_queries, raw_users, urls) = engine.encode(scanned, ids, ("query", "user"))
     (texts, queries), users = engine.side_by_side(
         partial(_clean, engine, raw_queries, settings),
         partial(engine.apply, raw_users, pseudonyms, base.USERS, "users"),

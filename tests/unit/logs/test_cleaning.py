@@ -73,13 +73,12 @@ def test_addresses(query: str, dropped: bool) -> None:
 
 
 def _read(engine: Engine, folder: Path, typed: list[tuple[str, str]]) -> tuple[Events, RowCounts]:
-    folder.mkdir()
     rows = pl.DataFrame(typed, ["user", "query"], orient="row").with_columns(
         time=pl.lit(datetime(2006, 3, 1)),
         click=pl.lit(None, pl.String),
         row=pl.int_range(pl.len(), dtype=pl.Int64),
     )
-    engine.write_part(rows.select("user", "time", "query", "click", "row"), folder / "part-00000")
+    scan_rows(engine, folder, rows)
     return read_events(engine, folder, nw.lit(False), PrepareSettings(), None)
 
 

@@ -60,13 +60,13 @@ def test_parts_come_back_as_ids_and_dictionaries(engine: Engine, tmp_path: Path)
     folder = tmp_path / "rows"
     folder.mkdir()
     for number, part in enumerate(rows.iter_slices(3)):
-        engine.write_part(part, folder / f"part-{number:05}")
+        part.write_parquet(folder / f"part-{number:05}.parquet")
     span = engine.scan(folder).select(last=nw.col("time").max()).collect("polars").item()
     assert span == datetime(2006, 3, 1, 3)
     read = engine.scan(folder).sort("row").collect("polars").to_native()
     assert read.select(rows.columns).equals(rows)
     ids = {"user": "user_id", "query": "query_id", "click": "url_id"}
-    coded, dictionaries = engine.scan_encoded(folder, ids, unordered=("user", "query"))
+    coded, dictionaries = engine.encode(engine.scan(folder), ids, unordered=("user", "query"))
     table = coded.sort("row").collect("polars")
     for (name, key), dictionary in zip(ids.items(), dictionaries, strict=True):
         texts = dict(dictionary.select(key, name).collect("polars").rows())

@@ -10,7 +10,6 @@ import narwhals as nw
 import polars as pl
 
 from nextquery.logs.reading.open import LogFile
-from nextquery.logs.reading.rows import write_parquet
 
 INSTANT = pl.Datetime("us")
 
@@ -80,10 +79,6 @@ class Engine(ABC):
 
     name: str
 
-    def write_part(self, rows: pl.DataFrame, file: Path) -> None:
-        """Write a part of a folder that `scan_encoded` reads, as `file` with a suffix."""
-        write_parquet(rows, file)
-
     @abstractmethod
     def scan(self, folder: Path) -> Frame:
         """The rows of all Parquet files of a folder."""
@@ -105,12 +100,6 @@ class Engine(ABC):
         Returns the rows and a dictionary for each column (id, text). Ids sort as their texts do,
         so that nothing has to be sorted by text later, except those of `unordered` columns.
         """
-
-    def scan_encoded(
-        self, folder: Path, columns: Mapping[str, str], unordered: Collection[str] = ()
-    ) -> tuple[Frame, list[Frame]]:
-        """`encode` of `scan`."""
-        return self.encode(self.scan(folder), columns, unordered)
 
     def lookup(self, frame: Frame, table: Frame, key: str) -> Frame:
         """Add the other columns of `table`, a dictionary or what `apply` made of one, by id."""

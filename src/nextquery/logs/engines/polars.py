@@ -22,7 +22,6 @@ from nextquery.logs.engines.base import (
     sort_keys,
 )
 
-_REPEATING = ("user", "query", "click")
 _BATCH_ROWS = 1 << 15
 _PART_ROWS = 1 << 21
 """Rows that are taken together where it can be done by user, and those of one more user."""
@@ -33,40 +32,9 @@ class PolarsEngine(Engine):
 
     name = "polars"
 
-    def __init__(self) -> None:
-        self._texts: dict[tuple[Path, str], pl.Series] = {}
-        """For each folder of parts and column, an empty column of a type that numbers its texts.
-
-        Polars forgets the numbers when no column of the type is left.
-        """
-
-    def write_part(self, rows: pl.DataFrame, file: Path) -> None:
-        """Write a part as `file`.arrow, with numbers for the texts that repeat."""
-        numbers = [
-            pl.col(name).cast(self._categorical(file.parent, name)).to_physical()
-            for name in _REPEATING
-            if name in rows.columns
-        ]
-        parts = rows.with_columns(numbers)
-        parts.write_ipc(file.with_suffix(".arrow"), compression="uncompressed")
-
-    def _categorical(self, folder: Path, name: str) -> pl.Categorical:
-        texts = pl.Series(dtype=pl.Categorical(pl.Categories.random()))
-        kind = self._texts.setdefault((folder, name), texts).dtype
-        assert isinstance(kind, pl.Categorical)
-        return kind
-
     def scan(self, folder: Path) -> Frame:
         """The rows of all files of a folder."""
-        files = sorted(folder.glob("*.arrow"))
-        if not files:
-            return nw.from_native(pl.scan_parquet(sorted(folder.glob("*.parquet")), glob=False))
-        texts = [
-            pl.col(name).cat.to(self._categorical(folder, name)).cast(pl.String)
-            for parts, name in self._texts
-            if parts == folder
-        ]
-        return nw.from_native(pl.scan_ipc(files, glob=False).with_columns(texts))
+        return nw.from_native(pl.scan_parquet(sorted(folder.glob("*.parquet")), glob=False))
 
     def materialise(self, frame: Frame, name: str) -> Frame:
         """The same rows, held in memory."""
@@ -84,23 +52,21 @@ class PolarsEngine(Engine):
         self, frame: Frame, columns: Mapping[str, str], unordered: Collection[str] = ()
     ) -> tuple[Frame, list[Frame]]:
         """Replace texts by their index in the dictionary; one column at a time, to save memory."""
+        codes, dictionaries = [], []
+        for name, key in columns.items():
+            categories = pl.Categories.random()
+            encoded = _collect(frame.select(name)).to_series().cast(pl.Categorical(categories))
+            ids, texts = encoded.to_physical().cast(pl.Int32), categories.to_series().alias(name)
+            if name not in unordered:
+                order = texts.arg_sort()
+                ranks = np.empty(len(order), dtype=np.int32)
+                ranks[order.to_numpy()] = np.arange(len(order), dtype=np.int32)
+                ids, texts = pl.Series(ranks).gather(ids), texts.gather(order)
+            codes.append(ids.alias(key))
+            index = pl.int_range(len(texts), dtype=pl.Int32, eager=True).alias(key)
+            dictionaries.append(nw.from_native(pl.DataFrame([index, texts]).lazy()))
         rows = _collect(frame.drop(*columns))
-        encoded = {name: _encode(_collect(frame.select(name)).to_series()) for name in columns}
-        return _number(rows, encoded, columns, unordered)
-
-    def scan_encoded(
-        self, folder: Path, columns: Mapping[str, str], unordered: Collection[str] = ()
-    ) -> tuple[Frame, list[Frame]]:
-        """Take the numbers that the parts have, so that no row's text is looked at."""
-        files = sorted(folder.glob("*.arrow"))
-        if not files:
-            return self.encode(self.scan(folder), columns, unordered)
-        rows = pl.scan_ipc(files, glob=False).collect()
-        encoded = {
-            name: (rows[name], self._categorical(folder, name).categories.to_series())
-            for name in columns
-        }
-        return _number(rows.drop(*columns), encoded, columns, unordered)
+        return nw.from_native(rows.with_columns(codes).lazy()), dictionaries
 
     def lookup(self, frame: Frame, table: Frame, key: str) -> Frame:
         """Take the other columns of `table` by index: it is in the order of its ids."""
@@ -238,32 +204,3 @@ def _user_parts(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
         end = int(users.search_sorted(last, side="right"))
         yield rows.slice(start, end - start)
         start = end
-
-
-def _encode(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """The number of each text, and the distinct texts."""
-    categories = pl.Categories.random()
-    encoded = texts.cast(pl.Categorical(categories))  # the categories live as long as this
-    return encoded.to_physical(), categories.to_series()
-
-
-def _number(
-    rows: pl.DataFrame,
-    encoded: Mapping[str, tuple[pl.Series, pl.Series]],
-    columns: Mapping[str, str],
-    unordered: Collection[str],
-) -> tuple[Frame, list[Frame]]:
-    """Rows with the ids of encoded texts, and the dictionaries."""
-    codes, dictionaries = [], []
-    for name, key in columns.items():
-        numbers, texts = encoded[name]
-        ids, texts = numbers.cast(pl.Int32).alias(key), texts.alias(name)
-        if name not in unordered:
-            order = texts.arg_sort()
-            ranks = np.empty(len(order), dtype=np.int32)
-            ranks[order.to_numpy()] = np.arange(len(order), dtype=np.int32)
-            ids, texts = pl.Series(key, ranks).gather(ids), texts.gather(order)
-        codes.append(ids)
-        index = pl.int_range(len(texts), dtype=pl.Int32, eager=True).alias(key)
-        dictionaries.append(nw.from_native(pl.DataFrame([index, texts]).lazy()))
-    return nw.from_native(rows.with_columns(codes).lazy()), dictionaries

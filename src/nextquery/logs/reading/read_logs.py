@@ -27,7 +27,7 @@ from nextquery.logs.reading.rejects import (
     printable,
     refuse_other_header,
 )
-from nextquery.logs.reading.rows import CANONICAL, ParsedRows, write_parquet
+from nextquery.logs.reading.rows import CANONICAL, ParsedRows
 from nextquery.logs.settings import ReadSettings
 
 _WORKERS = 2
@@ -84,8 +84,7 @@ def read_logs(
 ) -> ReadResult:
     """Read all files into `work`; `progress` is called with bytes read and bytes in all.
 
-    The parts are written for `engine`, or else as Parquet, and so are those of a format that is
-    joined.
+    A format that is joined is joined by `engine`, if its tables are on this machine's disk.
     """
     check_settings(settings)
     samples = [take_sample(path, settings.encoding) for path in paths]
@@ -97,8 +96,7 @@ def read_logs(
         if isinstance(choice.format, JoinedFormat):
             accepted = _read_and_join(blocks, choice.format, work, rejected, settings, engine)
         else:
-            write = engine.write_part if engine else write_parquet
-            accepted = _read(blocks, work / "rows", CANONICAL, write, rejected, settings)
+            accepted = _read(blocks, work / "rows", CANONICAL, rejected, settings)
     return read_result(choice, accepted, rejected, settings, files)
 
 
@@ -155,7 +153,6 @@ def _read(
     blocks: Iterable[_PlacedBlock],
     folder: Path,
     columns: Sequence[str],
-    write: Callable[[pl.DataFrame, Path], None],
     rejected: RejectedRows,
     settings: ReadSettings,
 ) -> int:
@@ -169,7 +166,8 @@ def _read(
         parsed = block.parse()
         if len(parsed.accepted):
             rows = parsed.accepted.with_columns(file, row=row_number).select(columns)
-            write(rows, folder / f"part-{number:05}")
+            part = folder / f"part-{number:05}.parquet"
+            rows.write_parquet(part, compression="uncompressed", statistics=False)
         placed = parsed.rejected.with_columns(file, place=row_number)
         return _Outcome(block.file, len(parsed.accepted), placed)
 
@@ -201,7 +199,7 @@ def _read_and_join(
     staged, rows = work / "staged", work / "rows"
     rows.mkdir()
     try:
-        if not _read(blocks, staged, STAGED_COLUMNS, write_parquet, rejected, settings):
+        if not _read(blocks, staged, STAGED_COLUMNS, rejected, settings):
             return 0
         # The staged rows are on this machine, so that Spark has nothing to distribute.
         on_disk = engine is not None and engine.name == "duckdb"

@@ -1,7 +1,6 @@
 """Parsed lines and texts become rows of the canonical table, or rejected rows with a reason."""
 
 from abc import ABC, abstractmethod
-from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
@@ -9,12 +8,6 @@ import polars as pl
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.open import LONGEST_LINE, LineBlock
 from nextquery.logs.reading.times import USUAL, parse_times
-
-
-def write_parquet(rows: pl.DataFrame, file: Path) -> None:
-    """Write a part as `file`.parquet."""
-    rows.write_parquet(file.with_suffix(".parquet"), compression="uncompressed", statistics=False)
-
 
 CANONICAL = ("user", "time", "query", "click", "row")
 _OWNER: dict[str, pl.DataType] = {"user": pl.String(), "time": pl.Datetime("us")}
