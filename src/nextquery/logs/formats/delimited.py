@@ -100,13 +100,7 @@ class DelimitedLayout(Layout):
         if fields is None:
             return super().parse(time_zone, block)
         rows = fields.with_columns(parse_times(fields["time_text"], time_zone, self.time_pattern))
-        # A text that starts with a visible ASCII character is not blank: quick to see, and mostly
-        # true of all rows.
-        visible = pl.col("user", "query").is_between(pl.lit("!"), pl.lit("~"), closed="left")
-        seen = pl.all_horizontal(pl.col("time").is_not_null(), visible.fill_null(False))
-        complete = rows.select(seen).to_series()
-        if not complete.all():
-            complete = rows.select(is_complete()).to_series()
+        complete = rows.select(is_complete()).to_series()
         complete &= rows["line"] >= self.header_line
         accepted = rows.filter(complete).select(_FIELDS)
         # A header is such a line, too: its time cannot be parsed.
