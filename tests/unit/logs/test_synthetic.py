@@ -57,7 +57,7 @@ def test_the_same_seed_gives_the_same_bytes_everywhere(tmp_path: Path) -> None:
 def test_a_log_of_several_parts_is_the_same_bytes_too(
     tmp_path: Path, satisfaction: Satisfaction, shuffled: bool, extra_words: int, right: str
 ) -> None:
-    """Sessions are drawn and written in parts of 32,768 and 65,536."""
+    """Sessions are written in parts of 65,536."""
     write_log(
         tmp_path / "log.tsv",
         70_000,

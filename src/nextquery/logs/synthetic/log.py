@@ -26,7 +26,6 @@ from nextquery.logs.synthetic.queries import (
     Role,
     draw_queries,
     draw_sessions,
-    in_parts,
     load_lexicon,
 )
 from nextquery.records import Session
@@ -270,16 +269,10 @@ def _times(draws: Draws, session: Integers, user: Integers, hurried: Flags) -> I
     first = np.append(True, session[1:] != session[:-1])
     after_hurry = np.append(False, hurried[:-1])
 
-    def pauses(start: int, end: int) -> Integers:
-        roots = draws.window(start, end, size).below(1000, size)  # squared: most are short
-        spread = _LONGEST_PAUSE - _SHORTEST_PAUSE
-        pause = _SHORTEST_PAUSE + roots * roots * spread // 1_000_000
-        hurry = _SHORTEST_HURRY + roots * (_LONGEST_HURRY - _SHORTEST_HURRY) // 1000
-        pause = np.where(after_hurry[start:end], hurry, pause)
-        return np.where(first[start:end], 0, pause)
-
-    elapsed = np.cumsum(np.concatenate(in_parts(size, pauses)))
-    draws.skip(size)
+    roots = draws.below(1000, size)  # squared: most are short
+    pause = _SHORTEST_PAUSE + roots * roots * (_LONGEST_PAUSE - _SHORTEST_PAUSE) // 1_000_000
+    hurry = _SHORTEST_HURRY + roots * (_LONGEST_HURRY - _SHORTEST_HURRY) // 1000
+    elapsed = np.cumsum(np.where(first, 0, np.where(after_hurry, hurry, pause)))
     starts = np.flatnonzero(first)
     lasted = elapsed[np.append(starts[1:], size) - 1] - elapsed[starts]
     day = draws.below(_SPAN_DAYS, count)

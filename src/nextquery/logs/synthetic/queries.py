@@ -1,14 +1,13 @@
 """What synthetic users search for: the lexicon and random walks with a hidden intent."""
 
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from importlib import resources
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,48 +20,18 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Draws:
-    """A stream of random integers that depends on the seed alone.
-
-    Of a stream every part can be drawn for itself: a `window` takes the same places of each draw.
-
-    >>> whole, part = Draws(1).below(100, 6), Draws(1).window(2, 4, 6).below(100, 6)
-    >>> bool((whole[2:4] == part).all())
-    True
-    """
+    """A stream of random integers that depends on the seed alone."""
 
     def __init__(self, seed: int) -> None:
-        self._seed = seed
-        self._position = 0
         self._bits = np.random.PCG64(seed)
-        self._window: tuple[int, int, int] | None = None
-
-    def window(self, first: int, last: int, size: int) -> "Draws":
-        """Draws from here on, each of `size` numbers of which only `first` to `last` are made."""
-        part = Draws(self._seed)
-        part._window = first, last, size
-        part.skip(self._position + first)
-        return part
-
-    def skip(self, count: int) -> None:
-        """Leave out `count` numbers."""
-        self._bits.advance(count)
-        self._position += count
 
     def below(self, limit: int, size: int, at: Integers | None = None) -> Integers:
         """Uniform integers from 0 to `limit` - 1; only those `at` these places, if given."""
-        raw = self._raw(size)
+        raw = np.asarray(self._bits.random_raw(size), dtype=np.uint64)
         if at is not None:
             raw = raw[at]
         divisor = np.uint64(limit)
         return (raw - raw // divisor * divisor).view(np.int64)  # quicker than a remainder
-
-    def _raw(self, size: int) -> npt.NDArray[np.uint64]:
-        first, last, total = self._window or (0, size, size)
-        assert size == total, "a window is of draws of one size"
-        raw = np.asarray(self._bits.random_raw(last - first), dtype=np.uint64)
-        self._position += last - first
-        self.skip(size - (last - first))
-        return raw
 
     def weighted(self, weights: Integers, size: int, at: Integers | None = None) -> Integers:
         """Indices drawn in proportion to integer weights."""
@@ -262,11 +231,9 @@ _LENGTHS = np.array([0, 8, 20, 19, 15, 12, 10, 7, 5, 4])
 _ENDINGS = np.array([47, 43, 10])
 
 _OWN_SIGNAL, _OWN_OUTCOME = 85, 94  # percentages; the rest belongs to any intent of the domain
-_PART = 1 << 15  # sessions or queries that are drawn at a time: what they need stays in the cache
 _NAVIGATES_ONLY, _NAVIGATES_BEFORE, _NAVIGATES_AFTER, _SLIPS = 10, 11, 3, 3
 
 
-T = TypeVar("T")
 Columns = dict[str, npt.NDArray[np.integer]]
 _TYPES = {
     "session": np.int32,
@@ -293,7 +260,7 @@ class _OpenSessions:
     """The sessions that have not ended, and what their last query was about."""
 
     index: Integers
-    """The number of each session in its part."""
+    """The number of each session."""
     length: Integers
     ending: Integers
     domain: Integers
@@ -329,26 +296,6 @@ def draw_queries(draws: Draws, lexicon: Lexicon, hidden: Hidden) -> pl.DataFrame
     of the words (over all domains, -1 where there is none), and whether it is a spelling slip.
     """
     count = len(hidden.user)
-    steps = in_parts(count, lambda first, last: _draw_queries(draws, lexicon, hidden, first, last))
-    draws.skip(count * (6 + 12 * (len(_LENGTHS) - 1)))
-    return _with_noise_and_slips(draws, lexicon, _joined(steps))
-
-
-def in_parts(count: int, work: Callable[[int, int], T]) -> list[T]:
-    """What `work` makes of 0 to `count`, a part at a time, in two threads."""
-    starts = range(0, count, _PART)
-    with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(lambda first: work(first, min(first + _PART, count)), starts))
-
-
-def _joined(parts: Sequence[Columns]) -> Columns:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def _draw_queries(draws: Draws, lexicon: Lexicon, hidden: Hidden, first: int, last: int) -> Columns:
-    """The queries of the sessions `first` to `last`, by session and step."""
-    count, size = len(hidden.user), last - first
-    draws = draws.window(first, last, count)
     length = draws.weighted(_LENGTHS, count)
     ending = draws.weighted(_ENDINGS, count)
     role = np.where(draws.chance(_NAVIGATES_ONLY, count), Role.NAVIGATION, -1)
@@ -356,26 +303,27 @@ def _draw_queries(draws: Draws, lexicon: Lexicon, hidden: Hidden, first: int, la
     member = draws.weighted(zipf(lexicon.members, 1), count)
     entity = member * FAMILIES + draws.weighted(zipf(FAMILIES, 3), count)
     open_sessions = _OpenSessions(
-        index=np.arange(size),
+        index=np.arange(count),
         length=length,
         ending=ending,
-        domain=hidden.domain[first:last],
-        intent=hidden.intent[first:last],
+        domain=hidden.domain,
+        intent=hidden.intent,
         role=role,
         entity=entity,
         facet=draws.weighted(zipf(FACETS, 2), count),
-        outcome=np.full(size, -1),
+        outcome=np.full(count, -1),
     )
     starts = np.cumsum(length) - length
     columns: Columns = {name: np.empty(length.sum(), kind) for name, kind in _TYPES.items()}
-    for step in range(int(length.max())):
+    # All steps draw, so that a session does not change with the length of the others.
+    for step in range(len(_LENGTHS) - 1):
         open_sessions = open_sessions.select(open_sessions.length > step)
         _move(draws, count, open_sessions, step, lexicon.members)
         rows = starts[open_sessions.index] + step
-        columns["session"][rows] = first + open_sessions.index
+        columns["session"][rows] = open_sessions.index
         for name, values in _phrases(draws, count, lexicon, open_sessions).items():
             columns[name][rows] = values
-    return columns
+    return _with_noise_and_slips(draws, lexicon, columns)
 
 
 def _move(draws: Draws, count: int, open_sessions: _OpenSessions, step: int, members: int) -> None:
@@ -454,22 +402,14 @@ def _with_noise_and_slips(draws: Draws, lexicon: Lexicon, steps: Columns) -> pl.
     slips = topical & draws.chance(_SLIPS, count)
     after = topical & ends & draws.chance(_NAVIGATES_AFTER, count)
     copies = 1 + before.astype(np.int8) + slips + after
-    start = np.append(0, np.cumsum(copies, dtype=np.int64))  # of the first copy of each step
-    total = int(start[-1])
-
-    def put(first: int, last: int) -> Columns:
-        step = np.repeat(np.arange(first, last), copies[first:last])
-        rank = np.arange(start[first], start[last]) - start[step]
-        noise = (before[step] & (rank == 0)) | (after[step] & (rank == copies[step] - 1))
-        window = draws.window(int(start[first]), int(start[last]), total)
-        site = window.weighted(zipf(lexicon.navigational, 2), total)
-        columns = {name: values[step] for name, values in steps.items()}
-        columns["role"][noise] = Role.NAVIGATION
-        columns["first"][noise] = lexicon.starts["navigational"] + site[noise]
-        columns["second"][noise] = columns["third"][noise] = 0
-        columns["entity"][noise] = columns["intent"][noise] = -1
-        return {**columns, "slip": slips[step] & (rank == before[step])}
-
-    parts = in_parts(count, put)
-    draws.skip(total)
-    return pl.DataFrame(_joined(parts))
+    step = np.repeat(np.arange(count), copies)
+    start = np.cumsum(copies, dtype=np.int64) - copies  # of the first copy of each step
+    rank = np.arange(len(step)) - start[step]
+    noise = (before[step] & (rank == 0)) | (after[step] & (rank == copies[step] - 1))
+    site = draws.weighted(zipf(lexicon.navigational, 2), len(step))
+    columns = {name: values[step] for name, values in steps.items()}
+    columns["role"][noise] = Role.NAVIGATION
+    columns["first"][noise] = lexicon.starts["navigational"] + site[noise]
+    columns["second"][noise] = columns["third"][noise] = 0
+    columns["entity"][noise] = columns["intent"][noise] = -1
+    return pl.DataFrame({**columns, "slip": slips[step] & (rank == before[step])})
