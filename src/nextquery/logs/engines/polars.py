@@ -160,11 +160,11 @@ def count_packed(rows: pl.DataFrame, keys: Sequence[str], user: str) -> pl.DataF
     """
     lows, sizes = {}, {}
     for name in (*keys, user):
-        column = rows[name]
-        if not len(column) or not column.dtype.is_integer() or column.null_count():
+        values = rows[name]
+        if not len(values) or not values.dtype.is_integer() or values.null_count():
             return None
-        lows[name] = cast(int, column.min())
-        sizes[name] = cast(int, column.max()) - lows[name] + 1
+        lows[name] = cast(int, values.min())
+        sizes[name] = cast(int, values.max()) - lows[name] + 1
     if prod(sizes.values()) > _LARGEST:
         return None
     packed = pl.lit(0, pl.Int64)
