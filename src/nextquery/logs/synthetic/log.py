@@ -1,7 +1,7 @@
 """Synthetic query logs in AOL format with known structure, for the demo, tests and benchmarks."""
 
 import gzip
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,89 +31,41 @@ from nextquery.logs.synthetic.queries import (
 from nextquery.records import Session
 
 
-class Pieces:
-    """A table of pieces, to which more can be added."""
-
-    def __init__(self) -> None:
-        self._parts: list[pl.Series] = []
-        self._count = 0
-
-    def add(self, texts: Iterable[str] | pl.Series) -> int:
-        """Add texts, and return the index of the first of them."""
-        part = texts if isinstance(texts, pl.Series) else pl.Series(list(texts), dtype=pl.String)
-        self._parts.append(part)
-        self._count += len(part)
-        return self._count - len(part)
-
-    def copy(self) -> "Pieces":
-        """A separate table with the same pieces."""
-        other = Pieces()
-        other._parts, other._count = list(self._parts), self._count
-        return other
-
-    def joined(self, columns: Sequence[Integers]) -> pl.Series:
-        """Row by row, the pieces at the indices that the columns have, joined to one text."""
-        pieces = pl.concat(self._parts, rechunk=True)
-        texts = [pieces.gather(column).alias(str(n)) for n, column in enumerate(columns)]
-        return pl.DataFrame(texts).select(pl.concat_str(pl.all())).to_series()
-
-
-@dataclass(frozen=True)
-class QueryPieces:
-    """The pieces of queries and of the addresses that their clicks go to, and where they stand."""
-
-    pieces: Pieces
-    first: int
-    later: int
-    """Phrases with a blank before them; an empty one has none."""
-    address: int
-    """Of an entity: on its own, then with each intent of its domain."""
-    own_address: int
-    """Of a phrase that is an address of its own."""
-
-    def places(self, drawn: pl.DataFrame) -> tuple["Pieces", list[Integers], Integers]:
-        """The pieces, the three places of every query's text, and that of its address."""
-        pieces = self.pieces.copy()
-        names = ("first", "second", "third")
-        first, second, third = (drawn[name].to_numpy().astype(np.int64) for name in names)
-        entity, intent, role = (drawn[name].to_numpy() for name in ("entity", "intent", "role"))
-        by_text = (role == Role.NAVIGATION) | (role == Role.FAMILY)
-        intent_number = np.where(intent < 0, 0, intent % INTENTS + 1)
-        address = self.address + entity.astype(np.int64) * (INTENTS + 1) + intent_number
-        address = np.where(by_text, self.own_address + first, address)
-        texts = [self.first + first, self.later + second, self.later + third]
-        number = drawn["slip_number"].to_numpy()
-        slipped = np.flatnonzero(number >= 0)
-        if len(slipped):
-            right = pieces.joined([column[slipped] for column in texts]).to_list()
-            wrong = [slip(*pair) for pair in zip(right, number[slipped].tolist(), strict=True)]
-            extra = np.arange(len(slipped))
-            texts[0][slipped] = pieces.add(wrong) + extra
-            texts[1][slipped] = texts[2][slipped] = self.later
-            changed = by_text[slipped]
-            address[slipped[changed]] = pieces.add(map(_address, wrong)) + extra[changed]
-        return pieces, texts, address
-
-
-def query_pieces(lexicon: Lexicon) -> QueryPieces:
-    """The pieces of the queries of a lexicon.
+class QueryTexts:
+    """The texts of drawn queries, and the addresses that their clicks go to.
 
     `.example` is reserved: no such address belongs to anybody.
     """
-    pieces, phrases = Pieces(), lexicon.phrases
-    start = lexicon.starts["entities"]
-    names = phrases[start : start + len(lexicon.domains) * lexicon.entities]
-    return QueryPieces(
-        pieces,
-        first=pieces.add(phrases),
-        later=pieces.add(f" {phrase}" if phrase else "" for phrase in phrases),
-        address=pieces.add(
-            _address(text)
+
+    def __init__(self, lexicon: Lexicon) -> None:
+        phrases = lexicon.phrases
+        start = lexicon.starts["entities"]
+        names = phrases[start : start + len(lexicon.domains) * lexicon.entities]
+        self._first = pl.Series(phrases)
+        self._later = pl.Series([f" {phrase}" if phrase else "" for phrase in phrases])
+        # Of each phrase; then of each entity on its own and with each intent of its domain.
+        entities = (
+            text
             for number, name in enumerate(names)
             for text in (name, *(f"{name}-{intent}" for intent in _intents(lexicon, number)))
-        ),
-        own_address=pieces.add(map(_address, phrases)),
-    )
+        )
+        self._addresses = pl.Series(map(_address, (*phrases, *entities)))
+
+    def make(self, drawn: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
+        """The text and the address of every query."""
+        first, second, third = (drawn[name] for name in ("first", "second", "third"))
+        text = self._first.gather(first) + self._later.gather(second) + self._later.gather(third)
+        entity, intent, role = (drawn[name].to_numpy() for name in ("entity", "intent", "role"))
+        by_text = (role == Role.NAVIGATION) | (role == Role.FAMILY)
+        intent_number = np.where(intent < 0, 0, intent % INTENTS + 1)
+        of_entity = len(self._first) + entity.astype(np.int64) * (INTENTS + 1) + intent_number
+        address = self._addresses.gather(np.where(by_text, first.to_numpy(), of_entity))
+        slipped = (drawn["slip_number"] >= 0).arg_true()
+        numbers = drawn["slip_number"].gather(slipped)
+        wrong = pl.Series(map(slip, text.gather(slipped), numbers), dtype=pl.String)
+        changed = pl.Series(by_text[slipped.to_numpy()])
+        address = address.scatter(slipped.filter(changed), [*map(_address, wrong.filter(changed))])
+        return text.scatter(slipped, wrong), address
 
 
 def _intents(lexicon: Lexicon, entity: int) -> tuple[str, ...]:
@@ -299,7 +251,7 @@ def _separate_sessions(user: Integers, start: Integers, taken: Integers) -> Inte
 
 _HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"
 _FIRST_USER = 1000
-_DAY = 86_400
+_TIME = "%Y-%m-%d %H:%M:%S"
 _NEXT_PAGE_SECONDS = 20
 _RANKS, _RESULTS = ("1", "4", "7"), ("www.", "en.", "shop.")
 _SESSIONS = 1 << 16
@@ -345,11 +297,9 @@ class LogSummary:
 def make_log(sessions: int, seed: int, **options: Unpack[LogOptions]) -> SyntheticLog:
     """A log in memory, with what no file says; the options are those of `draw_log`."""
     log = draw_log(sessions, seed, **options)
-    pieces, texts, address = query_pieces(log.lexicon).places(log.queries)
+    text, address = QueryTexts(log.lexicon).make(log.queries)
     queries = log.queries.drop("first", "second", "third", "slip_number").with_columns(
-        text=pieces.joined(texts),
-        url=pieces.joined([address]),
-        slip=log.queries["slip_number"] >= 0,
+        text=text, url=address, slip=log.queries["slip_number"] >= 0
     )
     return SyntheticLog(queries, log.hidden)
 
@@ -370,20 +320,19 @@ def write_log(
     if out.is_dir():
         raise InputError(f"{out}: a folder; give the name of a file")
     log = draw_log(sessions, seed, **options)
-    pieces = query_pieces(log.lexicon)
+    query_texts = QueryTexts(log.lexicon)
     # The texts of the log and whether they are slips, each at least once; other columns are for
     # addresses only.
     drawn = log.queries.select("first", "second", "third", "slip_number")
     drawn = drawn.unique(maintain_order=True).with_columns(entity=0, intent=0, role=0)
-    all_pieces, places, _ = pieces.places(drawn)
-    texts = pl.DataFrame({"text": all_pieces.joined(places), "slip": drawn["slip_number"] >= 0})
+    texts = pl.DataFrame({"text": query_texts.make(drawn)[0], "slip": drawn["slip_number"] >= 0})
     if titles is not None:
         right = texts.filter(~pl.col("slip"))["text"].unique().sort()
         with _replaced_file(titles) as stream:
             stream.write("".join(f"{title}\n" for title in right).encode())
     with _replaced_file(out) as stream:
         stream.write(_HEADER.encode())
-        for lines in _LineMaker(log, pieces).parts():
+        for lines in _LineMaker(log, query_texts).parts():
             stream.write(lines)
     queries = log.queries
     later = pl.when("pages").then((pl.col("clicks") - 1).clip(0)).otherwise(0)
@@ -395,44 +344,30 @@ def write_log(
         rows=int(queries["clicks"].cast(pl.Int64).clip(1).sum()),
         users=queries["user"].n_unique(),
         distinct_queries=texts["text"].n_unique(),
-        first=f"{first:%Y-%m-%d %H:%M:%S}",
-        last=f"{last:%Y-%m-%d %H:%M:%S}",
+        first=first.strftime(_TIME),
+        last=last.strftime(_TIME),
     )
 
 
 class _LineMaker:
     """Makes the lines of a log: one per click, or one without a click; by user, then by time."""
 
-    def __init__(self, log: DrawnLog, query_pieces: QueryPieces) -> None:
-        self._queries = log.queries
+    def __init__(self, log: DrawnLog, texts: QueryTexts) -> None:
+        self._queries, self._texts = log.queries, texts
         session = log.queries["session"].to_numpy()
         starts = np.flatnonzero(np.append(True, session[1:] != session[:-1]))
         self._starts, self._ends = starts, np.append(starts[1:], len(session))
         user, time = (log.queries[name].to_numpy()[starts] for name in ("user", "time"))
         # Sessions of a user do not overlap: sorting them sorts their queries.
         self._order = np.argsort(user.astype(np.int64) * (1 << 32) + time, kind="stable")
-        self._texts, pieces = query_pieces, query_pieces.pieces
-        self._line_end = pieces.add(["\n"])
         clicked = (f"{rank}\thttp://{result}" for rank in _RANKS for result in _RESULTS)
-        self._clicked = pieces.add(["\t", *clicked])
+        self._clicked = pl.Series(["\t", *clicked])
         # Which result a line's click is on follows the order in which the lines were drawn, not
         # that in which they are written: logs of a seed must stay what they were.
         copies = np.maximum(log.queries["clicks"].to_numpy(), 1)
         self._results = _running(copies).astype(np.int8)
         counts = np.add.reduceat(copies, starts, dtype=np.int64)[self._order]
         self._lines_before = np.append(0, np.cumsum(counts))  # by the place of the session
-        self._second = pieces.add(
-            f"{hour:02}:{minute:02}:{second:02}\t"
-            for hour in range(24)
-            for minute in range(60)
-            for second in range(60)
-        )
-        self._first_day = int(log.queries["time"].min() or 0) // _DAY  # type: ignore[arg-type]
-        last_day = int(log.queries["time"].max() or 0) // _DAY + 1  # type: ignore[arg-type]
-        self._day = pieces.add(
-            f"\t{datetime.fromtimestamp(day * _DAY, UTC):%Y-%m-%d} "
-            for day in range(self._first_day, last_day + 1)
-        )
 
     def parts(self) -> Iterator[bytes]:
         """The lines, as bytes to write one after the other."""
@@ -443,7 +378,7 @@ class _LineMaker:
         starts = self._starts[sessions]
         lengths = self._ends[sessions] - starts
         queries = self._queries[np.repeat(starts, lengths) + _running(lengths)]
-        pieces, texts, address = self._texts.places(queries)
+        text, address = self._texts.make(queries)
         copies = np.maximum(queries["clicks"].to_numpy(), 1)
         query = np.repeat(np.arange(len(queries)), copies)
         click = _running(copies)
@@ -457,21 +392,19 @@ class _LineMaker:
         clicked = (queries["clicks"].to_numpy() > 0)[query]
         lines_before = self._lines_before[start]
         result = self._results[lines_before : lines_before + len(query)]
-        first_user = int(user.min())
-        numbers = pl.int_range(first_user, int(user.max()) + 1, eager=True) + _FIRST_USER
-        users = pieces.add(numbers.cast(pl.String) + "\t")
-        lines = pieces.joined(
-            [
-                users + user[query] - first_user,
-                *(column[query] for column in texts),
-                self._day + time // _DAY - self._first_day,
-                self._second + time % _DAY,
-                self._clicked + np.where(clicked, 1 + click * len(_RESULTS) + result, 0),
-                np.where(clicked, address[query], self._texts.later),  # which begins with nothing
-                np.full(len(query), self._line_end),
-            ]
+        lines = pl.select(
+            pl.concat_str(
+                pl.Series(user[query] + _FIRST_USER),
+                pl.lit("\t"),
+                text.gather(query),
+                pl.lit("\t"),
+                pl.from_epoch(pl.Series(time)).dt.to_string(_TIME),
+                pl.lit("\t"),
+                self._clicked.gather(np.where(clicked, 1 + click * len(_RESULTS) + result, 0)),
+                pl.when(pl.Series(clicked)).then(address.gather(query)).otherwise(pl.lit("")),
+            ).str.join("\n")
         )
-        return str(lines.str.join().item()).encode()
+        return f"{lines.item()}\n".encode()
 
 
 def _running(counts: Integers) -> Integers:
