@@ -13,6 +13,8 @@ import pytest
 from nextquery.artifacts import abandon, files, publishing, temporary_folder
 from nextquery.artifacts.files import read_plain_text, replaced_file, write_text
 
+from .conftest import names
+
 
 def test_two_folders_are_exchanged(tmp_path: Path) -> None:
     for name in ("one", "other"):
@@ -49,7 +51,7 @@ def test_a_text_replaces_another_and_leaves_no_other_file(tmp_path: Path) -> Non
     for text in ("old", "new \udcff ä"):
         write_text(tmp_path / "file.json", text)
     assert (tmp_path / "file.json").read_bytes() == b"new \\udcff \xc3\xa4"
-    assert [path.name for path in tmp_path.iterdir()] == ["file.json"]
+    assert names(tmp_path) == ["file.json"]
 
 
 def test_a_file_is_replaced_when_it_is_complete(tmp_path: Path) -> None:
@@ -63,7 +65,7 @@ def test_a_file_is_replaced_when_it_is_complete(tmp_path: Path) -> None:
         stream.write(b"two")
         raise ZeroDivisionError
     assert (tmp_path / "file").read_bytes() == b"one"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
+    assert names(tmp_path) == ["file", "link"]
     assert not files._being_written
 
 
@@ -71,12 +73,12 @@ def test_a_rename_never_replaces_a_device(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "null").symlink_to(os.devnull)
     (tmp_path / "loop").symlink_to("loop")
-    before = sorted(path.name for path in tmp_path.iterdir())
+    before = names(tmp_path)
     for name in ("pipe", "null", "loop", ".", "x" * 300):
         with pytest.raises(OSError, match=r"\[Errno") as raised, replaced_file(tmp_path / name):
             raise AssertionError("opened")
         assert str(raised.value.filename).endswith(name if name != "." else tmp_path.name)
-    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert names(tmp_path) == before
 
 
 HELD = """
@@ -96,25 +98,25 @@ def test_what_a_killed_job_left_is_removed_by_the_next(tmp_path: Path) -> None:
     neighbour.touch()
     with _held(file) as job:
         write_text(file, "meanwhile")  # the job is at work: what it has written stays
-        assert len(_names(tmp_path)) == 3
+        assert len(names(tmp_path)) == 3
         job.kill()
-    assert len(_names(tmp_path)) == 3
+    assert len(names(tmp_path)) == 3
     write_text(file, "new")
-    assert _names(tmp_path) == [".m.v2.0123abcd.partial", "m"]
+    assert names(tmp_path) == [".m.v2.0123abcd.partial", "m"]
 
 
 def test_a_folder_or_link_of_such_a_name_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".m.0123abcd.partial").mkdir()
     (tmp_path / ".m.0123abce.partial").symlink_to("elsewhere")
     write_text(tmp_path / "m", "new")
-    assert _names(tmp_path) == [".m.0123abcd.partial", ".m.0123abce.partial", "m"]
+    assert names(tmp_path) == [".m.0123abcd.partial", ".m.0123abce.partial", "m"]
 
 
 def test_folders_made_for_a_file_go_with_it(tmp_path: Path) -> None:
     file = tmp_path / "new" / "folder" / "m"
     with pytest.raises(ZeroDivisionError), replaced_file(file, make_folders=True):
         raise ZeroDivisionError
-    assert not _names(tmp_path)
+    assert not names(tmp_path)
     with replaced_file(file, make_folders=True, mode=0o600) as stream:
         stream.write(b"x")
     assert file.stat().st_mode & 0o777 == 0o600
@@ -127,7 +129,7 @@ def test_a_process_that_must_end_removes_what_it_was_writing(tmp_path: Path) -> 
     ):
         stream.write(b"x")
         abandon()
-        assert not _names(tmp_path)
+        assert not names(tmp_path)
 
 
 def test_an_error_names_the_file_itself(tmp_path: Path) -> None:
@@ -140,11 +142,11 @@ def test_names_that_begin_alike_are_not_taken_for_each_other(tmp_path: Path) -> 
     long = "x" * 240
     with _held(tmp_path / f"{long}1") as job:
         job.send_signal(signal.SIGKILL)
-    left = _names(tmp_path)
+    left = names(tmp_path)
     write_text(tmp_path / f"{long}2", "other")
-    assert _names(tmp_path) == sorted([*left, f"{long}2"])
+    assert names(tmp_path) == sorted([*left, f"{long}2"])
     write_text(tmp_path / f"{long}1", "same")
-    assert _names(tmp_path) == [f"{long}1", f"{long}2"]
+    assert names(tmp_path) == [f"{long}1", f"{long}2"]
 
 
 def _held(file: Path) -> "subprocess.Popen[bytes]":
@@ -154,10 +156,6 @@ def _held(file: Path) -> "subprocess.Popen[bytes]":
     assert job.stdout is not None
     job.stdout.readline()
     return job
-
-
-def _names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
 
 
 def test_line_ends_and_marks(tmp_path: Path) -> None:
@@ -228,16 +226,17 @@ def test_a_folder_of_another_name_or_user_stays(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (base / "nextquery-mine.work").mkdir()
-    (base / "nextquery-0123456789ab.work").symlink_to(base / "nextquery-mine.work")
+    link = base / "nextquery-0123456789ab.work"
+    link.symlink_to(base / "nextquery-mine.work")
     with temporary_folder():
         pass
-    assert len(list(base.iterdir())) == 2
-    (base / "nextquery-0123456789ab.work").unlink()
-    (base / "nextquery-0123456789ab.work").mkdir()
+    assert len(names(base)) == 2
+    link.unlink()
+    link.mkdir()
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     with temporary_folder():
         pass
-    assert len(list(base.iterdir())) == 2
+    assert len(names(base)) == 2
 
 
 def test_a_process_about_to_end_removes_its_own(base: Path) -> None:
