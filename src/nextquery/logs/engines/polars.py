@@ -77,7 +77,8 @@ class PolarsEngine(Engine):
     def count_with_users(self, frame: Frame, keys: Sequence[str]) -> Frame:
         """Sort ids and user packed into one number, or group where they do not fit into one.
 
-        Some users at a time, if rows are sorted by user: their counts add up.
+        Some users at a time, if rows are sorted by user: fewer users make smaller numbers, so that
+        larger logs fit, and their counts add up.
         """
         rows = _collect(frame.select(*keys, "user_id"))
         parts = [count_packed(part, keys, "user_id") for part in _user_parts(rows)]
