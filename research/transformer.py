@@ -114,7 +114,6 @@ STUDIES = {
     "shuffled-60000": Study(
         "tiny",
         20,
-        seeds=(1,),
         synth=("--sessions=60000", "--seed=1", "--shuffled"),
         reports={"last": (*LAST_QUERY, "--generation-contexts=0")},
     ),
@@ -130,7 +129,6 @@ STUDIES = {
     "synthetic-220000": Study(
         "tiny",
         120,
-        seeds=(1,),
         synth=("--sessions=220000", "--seed=2"),
         tested_on="synthetic-60000",
     ),
