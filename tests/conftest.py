@@ -110,9 +110,13 @@ def tiny_log() -> type[TinyLog]:
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> DataMaker:
     def make(log: TinyLog) -> PreparedData:
         target = tmp_path_factory.mktemp("data")
-        sessions = {"background": len(log.sessions)}
+        searches = sum(len(queries) for _, queries in log.sessions)
+        counts = {
+            "sessions": {"background": len(log.sessions)},
+            "searches": {"background": searches},
+        }
         settings = {"min_users": log.min_users, "spelling": log.spelling}
-        entries = {"settings": settings, "counts": {"sessions": sessions}}
+        entries = {"settings": settings, "counts": counts}
         with publish(target, "data", entries) as folder:
             _write_sessions(folder, log)
             _write_counts(folder, log)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,11 +56,18 @@ class Tables:
     """Titles of what the site has, which need no users; empty where `prepare` got none."""
     typed_text: TypedText | None = None
     """The tables of the text-quality gate; None in models of earlier versions."""
+    searches: int = 0
+    """Number of searches of the background; 0 in models of earlier versions."""
 
     def count(self, query: str) -> int:
         """How often the background holds a known query, 0 if it is not known."""
         values = self.queries.get(query)
         return int(values[0][0]) if values else 0
+
+    def log_share(self, query: str) -> float | None:
+        """The log of a known query's share of all searches, None if either is not known."""
+        count = self.count(query)
+        return math.log(count / self.searches) if count and self.searches else None
 
     def pair_count(self, key: int) -> int:
         """How often a pair was typed, by its key; 0 if fewer than K users typed it."""
@@ -96,13 +104,15 @@ def _read_tables(artifact: Artifact) -> Tables:
         min_users, secret = settings["min_users"], bytes.fromhex(settings["key"])
         # Models of earlier versions have no text-quality gate.
         fluency = float(settings["least_fluency"]) if "least_fluency" in settings else None
+        searches = settings.get("searches", 0)
         if fluency is not None:
             corrections = {str(word): str(text) for word, text in settings["corrections"].items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ArtifactError(
             f"{artifact.path / name}: cannot be read ({error}); make the model again"
         ) from None
-    if type(min_users) is not int or min_users < 1 or len(secret) > LONGEST_KEY:
+    numbers = type(min_users) is type(searches) is int and min_users > 0 and searches >= 0
+    if not numbers or len(secret) > LONGEST_KEY:
         raise ArtifactError(f"{artifact.path / name}: not as it should be; make the model again")
     words = load_trie(artifact, f"{FOLDER}/words.marisa")
     pairs = load_array(artifact, f"{FOLDER}/common_pairs.npy", "u")
@@ -124,6 +134,7 @@ def _read_tables(artifact: Artifact) -> Tables:
         pair_counts=_counts(artifact, "pair_counts.npy"),
         titles=load_trie(artifact, titles) if has_titles else marisa_trie.Trie(),
         typed_text=typed_text,
+        searches=searches,
     )
     artifact.check_once("guard", tables.check)
     return tables
@@ -157,6 +168,7 @@ def write_tables(data: PreparedData, folder: Path) -> None:
         "key": secret.hex(),
         "least_fluency": typed.least_fluency,
         "corrections": dict(typed.corrections),
+        "searches": data.artifact.entry("counts").get("searches", {}).get("background", 0),
     }
     write_text(target / "settings.json", json.dumps(settings, indent=2) + "\n")
     data.artifact.check_current()  # the last that is read of it: all came from one folder

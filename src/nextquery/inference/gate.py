@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
@@ -37,8 +37,10 @@ MOST_SHORTENED = 2
 """At most this many of the first places go to queries with words of the session only."""
 ACCEPTED = -6.5
 """The log-odds from which on a query is shown."""
-FREQUENT_ACCEPTED = -3.5
-"""The same for a frequent query in the first places: most are typed often and useful seldom."""
+FREQUENT_LIKELY = -4.0
+"""The log-likelihood from which on a frequent query is shown in the first places: most are typed
+often and useful seldom. The likelihood is corrected by how much more often the query is typed than
+the model expects: networks that predict equally well differ in that by a factor of 2."""
 
 LIKELIER = 2.0
 """What the session must add to the log-likelihood of a query that has none of its words."""
@@ -62,28 +64,34 @@ class Candidate:
     query: FinishedQuery
     log_odds: float
     """That it is typed later in the session."""
-    related: bool
-    """Whether it has a word of the session, or the session makes it likelier by `LIKELIER`."""
-    frequent: bool
+    called_for: bool
+    """A frequent query: whether it is likely enough. Any other: whether it has a word of the
+    session, or the session makes it likelier by `LIKELIER`."""
     shortened: bool
     loses_topic: bool
 
     @classmethod
     def read(
-        cls, query: FinishedQuery, log_odds: float, features: Doubles, related: Collection[str]
+        cls,
+        query: FinishedQuery,
+        log_odds: float,
+        features: Doubles,
+        related: Collection[str],
+        correction: float,
     ) -> Self:
-        """A candidate with its kind, which is among its features."""
+        """A candidate with its kind, which is among its features.
+
+        `correction` is added to the log-likelihood of a frequent query.
+        """
         frequent, shortened, loses_topic, keeps_words = (
             bool(features[FEATURES.index(kind)]) for kind in KINDS
         )
-        likelier = query.log_likelihood - (query.log_prior or 0.0) > LIKELIER
-        belongs = shortened or keeps_words or likelier or query.text in related
-        return cls(query, log_odds, belongs, frequent, shortened, loses_topic)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether this session does not call for it."""
-        return self.log_odds < FREQUENT_ACCEPTED if self.frequent else not self.related
+        if frequent:
+            called_for = query.log_likelihood + correction >= FREQUENT_LIKELY
+        else:
+            likelier = query.log_likelihood - (query.log_prior or 0.0) > LIKELIER
+            called_for = shortened or keeps_words or likelier or query.text in related
+        return cls(query, log_odds, called_for, shortened, loses_topic)
 
 
 class ListGate:
@@ -114,11 +122,13 @@ class ListGate:
         session: Sequence[str],
         config: DecodeConfig,
         related: Collection[str] = (),
+        priors: Mapping[str, float] | None = None,
     ) -> list[FinishedQuery]:
         """The queries that are shown after a session, best first; each has its prior.
 
         `related` are queries that belong to the session by other evidence, e.g. because people
-        typed them after its last one: for these it is not asked again.
+        typed them after its last one: for these it is not asked again. `priors` are those of a
+        blend's trained model for frequent queries.
         """
         if not session:
             return list(ranked)
@@ -142,13 +152,19 @@ class ListGate:
         features[:, SIMILARITY] = self._similarity(session[-1], new)
         odds = self._acceptance.log_odds(features)
         candidates = [
-            Candidate.read(query, chance, row, related)
+            Candidate.read(query, chance, row, related, self._correction(query, priors or {}))
             for query, chance, row in zip(new, odds.tolist(), features, strict=True)
             if chance >= ACCEPTED or query.text in related
         ]
         if not config.length_normalised:
             candidates = self._ordered(candidates)
         return descending([candidate.query for candidate in placed(candidates)], config)
+
+    def _correction(self, query: FinishedQuery, priors: Mapping[str, float]) -> float:
+        """The log of how much more often a known query is typed than the model expects."""
+        log_share = self._tables.log_share(query.text)
+        prior = priors.get(query.text, query.log_prior)
+        return 0.0 if log_share is None or prior is None else log_share - prior
 
     def _similarity(self, last: str, queries: Sequence[FinishedQuery]) -> list[float]:
         """The cosine of each query's vector and that of the last query of the session."""
@@ -187,12 +203,12 @@ def placed(candidates: Sequence[Candidate]) -> list[Candidate]:
     shortened = 0
     for candidate in candidates:
         over = candidate.shortened and shortened == MOST_SHORTENED
-        if len(first) == FIRST_PLACES or over or candidate.loses_topic or candidate.is_idle:
+        if len(first) == FIRST_PLACES or over or candidate.loses_topic or not candidate.called_for:
             waiting.append(candidate)
         else:
             first.append(candidate)
             shortened += candidate.shortened
-    fill = [candidate for candidate in waiting if not candidate.is_idle]
+    fill = [candidate for candidate in waiting if candidate.called_for]
     first += fill[: FIRST_PLACES - len(first)]
     if len(first) < FIRST_PLACES:
         return first

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
@@ -165,9 +165,13 @@ class Parts:
         """The mixture's log-likelihoods (n,) of queries that the trained model scored."""
         return self.mixture.log(row, self.logs(queries, scored))
 
+    def trained_priors(self, texts: Iterable[str]) -> dict[str, float]:
+        """The trained model's log-likelihood of each text without a session."""
+        return self._priors.of(texts)
+
     def log_priors(self, texts: Sequence[str]) -> dict[str, float]:
         """The mixture's log-likelihood of each text without a session."""
-        priors = self._priors.of(texts)
+        priors = self.trained_priors(texts)
         logs = np.array([[priors[text] for text in texts], *self._counted((), texts)])
         return dict(zip(texts, self.mixture.log(self.row(()), logs).tolist(), strict=True))
 
@@ -350,7 +354,10 @@ class Blend(SessionSuggester[BlendState[Any]]):
             ranked = appended(fine, [query for query in ranked if query.text not in seen], config)
         if gated:
             followers = {suggestion.text for some in offers for suggestion in some}
-            ranked = self._gate.select(ranked, queries, config, related=followers)
+            frequent = self.parts.trained_priors(
+                text for text in pool if text in self._gate.frequent
+            )
+            ranked = self._gate.select(ranked, queries, config, followers, frequent)
         return choose(ranked, n, config, pool.__getitem__, self._trained.query_vectors)
 
     @property

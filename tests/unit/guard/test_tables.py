@@ -2,6 +2,7 @@
 
 import json
 from itertools import pairwise
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,9 @@ def test_what_at_least_k_users_typed_is_known_with_its_count(
     assert tables.min_users == 3
     assert tables.count("hotel paris") == 4
     assert tables.count("wine hotel") == tables.count("nobody typed this") == 0
+    searches = sum(len(queries) for _, queries in [*CROWD, ALONE])
+    assert tables.log_share("hotel paris") == log(4 / searches)
+    assert tables.log_share("wine hotel") is None
     assert sorted(tables.words) == ["cheap", "hotel", "paris"]
 
 
@@ -113,6 +117,8 @@ SENSELESS = "not as it should be; make the model again"
         ("settings.json", '{"min_users": 3, "key": "no hex"}', UNREADABLE),
         ("settings.json", '{"min_users": 0, "key": ""}', SENSELESS),
         ("settings.json", '{"min_users": true, "key": ""}', SENSELESS),
+        ("settings.json", '{"min_users": 3, "key": "", "searches": -1}', SENSELESS),
+        ("settings.json", '{"min_users": 3, "key": "", "searches": 0.5}', SENSELESS),
         ("settings.json", json.dumps({"min_users": 3, "key": "00" * 65}), SENSELESS),
         ("common_pairs.npy", np.array([5, 3], np.uint64), "common_pairs are out of order"),
         ("common_pairs.npy", np.array([3, 5], np.uint32), "common_pairs are not keys"),

@@ -1,6 +1,8 @@
 """Which queries of a ranked list are shown, and how the acceptance model is learnt."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import log
 
 import marisa_trie
 import numpy as np
@@ -16,9 +18,8 @@ from nextquery.inference.acceptance import (
     candidate_features,
 )
 from nextquery.inference.gate import (
-    ACCEPTED,
     FIRST_PLACES,
-    FREQUENT_ACCEPTED,
+    FREQUENT_LIKELY,
     LIKELIER,
     MOST_SHORTENED,
     Candidate,
@@ -97,6 +98,20 @@ def test_the_session_must_make_what_has_none_of_its_words_likelier(gate: ListGat
     assert shown(gate, ["paris"], finished("google", -6.0, -9.0)) == []
 
 
+@pytest.mark.parametrize("prior", [-3.0, -5.0])
+def test_what_a_model_expects_of_a_frequent_query_does_not_count(
+    gate: ListGate, prior: float
+) -> None:
+    """99 of 1,000 searches are `google`, whatever the model's own prior of it is."""
+    needed = FREQUENT_LIKELY - log(99 / 1000)
+    more, less = (finished("google", prior + needed + change, prior) for change in (0.01, -0.01))
+    assert shown(gate, ["paris"], more) == []  # a model of an earlier version: by its likelihood
+    counted = Guard(replace(gate._tables, searches=1000))
+    gate = ListGate(counted, vectors)
+    assert shown(gate, ["paris"], more) == ["google"]
+    assert shown(gate, ["paris"], less) == []
+
+
 def test_what_was_typed_is_not_shown_in_another_form(gate: ListGate) -> None:
     assert shown(gate, ["hotels in paris", "map"], finished("paris hotel", -1.0)) == []
 
@@ -130,13 +145,12 @@ def test_only_one_in_twenty_known_queries_counts_as_frequent(gate: ListGate) -> 
 
 
 def candidate(text: str, odds: float = 0.0, **kinds: bool) -> Candidate:
-    every = {"related": True, "frequent": False, "shortened": False, "loses_topic": False, **kinds}
+    every = {"called_for": True, "shortened": False, "loses_topic": False, **kinds}
     return Candidate(FinishedQuery(text, odds, 2), odds, **every)
 
 
 def test_frequent_and_shortened_queries_wait_until_the_first_places_are_taken() -> None:
-    idle = candidate("idle", FREQUENT_ACCEPTED - 0.1, frequent=True)
-    called_for = candidate("called for", FREQUENT_ACCEPTED, frequent=True)
+    idle, called_for = candidate("idle", called_for=False), candidate("called for")
     topicless = candidate("topicless", shortened=True, loses_topic=True)
     short = [candidate(f"short {number}", shortened=True) for number in range(3)]
     ordinary = [candidate(f"other {number}") for number in range(3)]
@@ -150,4 +164,3 @@ def test_frequent_and_shortened_queries_wait_until_the_first_places_are_taken() 
 
 def test_the_default_weights_fit_the_features() -> None:
     assert len(DEFAULT.weights) == len(FEATURES)
-    assert ACCEPTED < FREQUENT_ACCEPTED
