@@ -10,6 +10,7 @@ docs/results/first_lists.json. Only aggregates are written.
 
 import json
 import time
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
@@ -22,6 +23,7 @@ import polars as pl
 from nextquery.evaluation.comparison import paired_t_test_by_user
 from nextquery.evaluation.lists import SHOWN, ListMaker, suggest_all, text_quality
 from nextquery.guard.guard import Guard
+from nextquery.inference.acceptance import terms_of
 from nextquery.inference.gate import most_frequent
 from nextquery.inference.settings import DecodeConfig
 from nextquery.logs.data_folder import PreparedData
@@ -33,13 +35,15 @@ from research.aol import LAST_WEEKS
 from research.commands import make, save
 from research.tables import RESULTS, read
 
-REQUESTS = 500
+REQUESTS = 2000
 TIMED = 40
 FIRST_ROWS = 6200
 """Of AOL's logs about 1,000 sessions of two or more queries."""
 ROUNDS = 3
 RULE = "drop words"
 SYSTEMS = ("hred", "blend")
+KINDS = ("frequent", "junk", "session words", "new words")
+"""One of the log's most frequent queries; text with a flaw; others by their words."""
 HELD_OUT = ("--split-at", LAST_WEEKS[1], "--holdout-users", "0.1")
 
 
@@ -184,8 +188,10 @@ def measured(data: PreparedData, models: Mapping[str, Path], split: str) -> dict
             "mrr_informational": float(values[informational].mean()) if informational.any() else 0,
             "hit_5": float((values >= 1 / SHOWN).mean()),
             **asdict(text_quality(lists, contexts, guard)),
+            "by_kind": by_kind(lists, contexts, wanted, guard),
         }
-        print(split, name, json.dumps({key: round(value, 4) for key, value in rows[name].items()}))
+        shown = {key: value for key, value in rows[name].items() if key != "by_kind"}
+        print(split, name, json.dumps({key: round(value, 4) for key, value in shown.items()}))
 
     def compared(one: str, other: str) -> dict[str, float]:
         result = {}
@@ -205,6 +211,43 @@ def measured(data: PreparedData, models: Mapping[str, Path], split: str) -> dict
         },
         "after_less_drop_words": {name: compared(f"{name}, after", RULE) for name in SYSTEMS},
         "cpu_ms": _cpu_ms({name: makers[name] for name in makers if "," in name}, contexts),
+    }
+
+
+def by_kind(
+    lists: Sequence[Sequence[str]],
+    contexts: Sequence[Sequence[str]],
+    wanted: Sequence[str],
+    guard: Guard,
+) -> dict[str, dict[str, float]]:
+    """For each kind of suggestion its places per list, its hits and its part of the MRR."""
+    frequent = most_frequent(guard.tables)
+    places: Counter[str] = Counter()
+    hits: Counter[str] = Counter()
+    mrr: defaultdict[str, float] = defaultdict(float)
+    for texts, context, next_query in zip(lists, contexts, wanted, strict=True):
+        own_text = guard.own_text(context)
+        session_terms = frozenset[str]().union(*map(terms_of, context))
+        for rank, text in enumerate(texts, start=1):
+            if text in frequent:
+                kind = "frequent"
+            elif guard.flaw(text, own_text) is not None:
+                kind = "junk"
+            elif terms_of(text) <= session_terms:
+                kind = "session words"
+            else:
+                kind = "new words"
+            places[kind] += rank <= SHOWN
+            if text == next_query:
+                hits[kind] += rank <= SHOWN
+                mrr[kind] += 1 / rank
+    return {
+        kind: {
+            "places": places[kind] / len(lists),
+            "hit_5": hits[kind] / len(lists),
+            "mrr": mrr[kind] / len(lists),
+        }
+        for kind in KINDS
     }
 
 

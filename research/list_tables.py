@@ -48,6 +48,9 @@ LOGS = {
     "synthetic": "synthetic",
 }
 SPLITS = {"test": "", "unseen_users": ", held-out users"}
+FEWEST = 500
+"""Requests from which on hits are shown by kind."""
+RULE = "drop words"
 JUNK = ("repeated_word", "dangling", "fragment", "disfluent", "misspelt")
 
 
@@ -93,6 +96,31 @@ def _cells(system: str, quality: Document, measured: Document) -> list[str]:
         f"{quality['frequent']:.0%}",
         "" if milliseconds is None else f"{milliseconds:.1f}",
     ]
+
+
+def list_kinds() -> str:
+    """What lists are made of and where their hits come from, before and after."""
+    rows = []
+    for name, title in LOGS.items():
+        for split, measured in read("first_lists").get(name, {"visitors": {}})["visitors"].items():
+            if measured["requests"] < FEWEST:
+                continue
+            first = [title + SPLITS[split]]
+            for system, quality in measured["systems"].items():
+                if "," in system:
+                    rows.append([*first, system, *map(_kind, quality["by_kind"].values())])
+                    first = [""]
+    return table(["log", "system", *measured["systems"][RULE]["by_kind"]], rows)
+
+
+def _kind(measured: Document) -> str:
+    """Places per list, hits per 1,000 requests, part of the MRR.
+
+    >>> _kind({"places": 1.646, "hit_5": 0.0306, "mrr": 0.01534})
+    '1.65; 31; .0153'
+    """
+    mrr = f"{measured['mrr']:.4f}".removeprefix("0")
+    return f"{measured['places']:.2f}; {1000 * measured['hit_5']:.0f}; {mrr}"
 
 
 def variants() -> str:

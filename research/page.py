@@ -73,6 +73,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "headroom": measured_tables.headroom,
     "returning": list_tables.returning,
     "first lists": list_tables.first_lists,
+    "list kinds": list_tables.list_kinds,
     "list variants": list_tables.variants,
     "transformer training": transformer_tables.training,
     "transformer gains": transformer_tables.gains,
