@@ -92,11 +92,11 @@ typedef struct {
 
 // Extensions of prefixes, grouped by context, best first.
 typedef struct {
-    int64_t room;
+    int64_t capacity;
     int64_t *first;                 // (contexts + 1)
-    int64_t *rows, *words;          // (room)
-    double *totals;                 // (room)
-    uint8_t *doubtful;              // (room)
+    int64_t *rows, *words;          // (capacity)
+    double *totals;                 // (capacity)
+    uint8_t *doubtful;              // (capacity)
     int64_t refused[2];             // because they are blocked; because their pair is rare
 } Extensions;
 
@@ -116,10 +116,10 @@ typedef struct {
     float *previous;                // (most rows, d_e)
     Prediction prediction;
     Extensions found;
-    uint8_t *refused;               // (room): by the caller, of those that are doubtful
-    int64_t *ended_contexts;        // (room)
-    int64_t *ended_words;           // (room, longest), one query of `length` words after the other
-    double *ended_totals;           // (room)
+    uint8_t *refused;               // (capacity): by the caller, of those that are doubtful
+    int64_t *ended_contexts;        // (capacity)
+    int64_t *ended_words;           // (capacity, longest), one query of `length` words after the other
+    double *ended_totals;           // (capacity)
 } Search;
 
 // A block of a Transformer; matrices are packed, norms are (d).

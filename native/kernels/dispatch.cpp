@@ -94,10 +94,10 @@ void nextquery_predict(const Decoder *model, const Contexts *batch, int64_t fast
 
 int64_t nextquery_best(const Decoder *model, const Contexts *batch, int64_t fast,
                        const Prediction *in, int64_t first, int64_t stop, const double *before,
-                       int64_t count, int64_t *rows, int64_t *words, double *totals, int64_t room,
+                       int64_t count, int64_t *rows, int64_t *words, double *totals, int64_t capacity,
                        double *rest) {
     return chosen->best(model, batch, fast, in, first, stop, before, count, rows, words, totals,
-                        room, rest);
+                        capacity, rest);
 }
 
 void nextquery_score(const Decoder *model, const Contexts *batch, const Prediction *in,

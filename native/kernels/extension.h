@@ -114,7 +114,7 @@ void gather_seen(const ContextPart &part, int64_t beam, Candidates &found) {
 }
 
 // Writes what is allowed of `found`, until `beam` extensions that go on are certain. Returns how
-// many were written; -1: more must be found; -2: there is no room.
+// many were written; -1: more must be found; -2: the arrays are full.
 int64_t write_allowed(const ContextPart &part, const Candidates &found, double rest, int64_t beam,
                       Extensions *out, int64_t used) {
     int64_t certain = 0, place = used, refused[2] = {0, 0};
@@ -133,7 +133,7 @@ int64_t write_allowed(const ContextPart &part, const Candidates &found, double r
             continue;
         }
         const bool doubtful = !ends && part.last != nullptr && (flags & DOUBTFUL);
-        if (place == out->room) return -2;
+        if (place == out->capacity) return -2;
         out->rows[place] = each.row;
         out->words[place] = each.word;
         out->totals[place] = each.total;
@@ -147,7 +147,7 @@ int64_t write_allowed(const ContextPart &part, const Candidates &found, double r
 
 // For every context the best extensions that the rules allow: `beam` that go on, those that end
 // above the last of them, and those between that the caller has to look at. Returns how many; -1
-// if there is no room for them.
+// if they do not fit.
 int64_t extend(const Decoder *model, const Contexts *batch, int64_t fast, const Prediction *in,
                const Rules *rules, const int64_t *last, const double *before, int64_t beam,
                Extensions *out) {

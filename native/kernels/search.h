@@ -79,8 +79,8 @@ void only_ends(const Decoder *model, const Contexts *batch, Search *search) {
     found.refused[0] = found.refused[1] = 0;
 }
 
-// One step. Returns how many prefixes it had, 0: the search is over; -1: there is no room for the
-// extensions; repeat the call with more room. In stage KEPT the caller writes `hidden` and `previous`
+// One step. Returns how many prefixes it had, 0: the search is over; -1: the arrays are too small for the
+// extensions; repeat the call with larger ones. In stage KEPT the caller writes `hidden` and `previous`
 // of the rows and repeats the call in stage ADVANCED.
 int64_t step(const Decoder *model, const Contexts *batch, int64_t fast, const Rules *rules,
              Search *search) {

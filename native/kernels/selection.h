@@ -332,14 +332,14 @@ double find_best(const Decoder *model, const Contexts *batch, int64_t fast, cons
     return rest;
 }
 
-// The same into arrays; returns how many were written, at most `room`.
+// The same into arrays; returns how many were written, at most `capacity`.
 int64_t best(const Decoder *model, const Contexts *batch, int64_t fast, const Prediction *in,
              int64_t first, int64_t stop, const double *before_totals, int64_t count,
-             int64_t *out_rows, int64_t *out_words, double *out_totals, int64_t room,
+             int64_t *out_rows, int64_t *out_words, double *out_totals, int64_t capacity,
              double *rest) {
     static thread_local Candidates found;
     *rest = find_best(model, batch, fast, in, first, stop, before_totals, count, found);
-    const int64_t written = found.used < room ? found.used : room;
+    const int64_t written = found.used < capacity ? found.used : capacity;
     for (int64_t i = 0; i < written; ++i) {
         out_rows[i] = found.items[i].row - first;
         out_words[i] = found.items[i].word;

@@ -148,8 +148,8 @@ def try_case(case: Case, world: Path) -> Outcome:
         with tempfile.TemporaryFile() as errors:
             child = os.fork()
             if not child:
-                room = int(case.value) if case.parameter == FULL_DISK else 1 << 30
-                call(words, folder, errors.fileno(), room)
+                most_bytes = int(case.value) if case.parameter == FULL_DISK else 1 << 30
+                call(words, folder, errors.fileno(), most_bytes)
             code, stopped, usage = _wait(child, PATIENCE if case.command in ENDLESS else SECONDS)
             errors.seek(0)
             text = errors.read().decode("utf-8", "replace")
@@ -210,10 +210,10 @@ def call(
     words: list[str],
     folder: Path,
     errors: int,
-    room: int,
+    most_bytes: int,
     at_the_end: Callable[[], None] = lambda: None,
 ) -> None:
-    """In the child: the command as `nextquery` runs it, with files of at most `room` bytes."""
+    """In the child: the command as `nextquery` runs it, with files of at most `most_bytes` bytes."""
     code = 1
     try:
         os.setsid()
@@ -224,7 +224,7 @@ def call(
             os.dup2(target, number)
         os.environ.update(XDG_CACHE_HOME=str(folder / "cache"), COLUMNS="200")
         resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         sys.argv = ["nextquery", *words]

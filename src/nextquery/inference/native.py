@@ -67,7 +67,7 @@ SearchRecord = _record(
     (_POINTER, "hidden next_hidden previous"),
     (_INTEGER, "predicted_rows"),
     (_POINTER, "predicted_contexts block_best omega normaliser log_pointer log_softmax_share"),
-    (_INTEGER, "room"),
+    (_INTEGER, "capacity"),
     (_POINTER, "first extension_rows extension_words extension_totals extension_doubtful"),
     (_INTEGER, "blocked rare"),
     (_POINTER, "refused ended_contexts ended_words ended_totals"),

@@ -135,7 +135,7 @@ class Workspace:
         live, prefixes, arrays = start.live, start.state, self.arrays
         rows, length = live.words.shape
         stage = _STARTED if prefixes.previous is None else _ADVANCED
-        fields = {**self._addresses, **self._room, "predicted_rows": rows}
+        fields = {**self._addresses, **self._growing, "predicted_rows": rows}
         fields["predicted_contexts"] = fields["contexts"]
         self.record = SearchRecord(beam, longest, stage, rows, length, **fields)
         arrays["words"][: rows * longest].reshape(rows, longest)[:, :length] = live.words
@@ -152,20 +152,21 @@ class Workspace:
 
     def grow(self) -> None:
         """Four times the capacity for extensions; nothing else changes."""
-        self._grow(4 * self.record.room)
-        for name, value in self._room.items():  # the kernels exchange other addresses
+        self._grow(4 * self.record.capacity)
+        for name, value in self._growing.items():  # the kernels exchange other addresses
             setattr(self.record, name, value)
 
-    def _grow(self, room: int) -> None:
+    def _grow(self, capacity: int) -> None:
         contexts, _, longest, _ = self.sizes
         arrays = {
-            **_arrays(np.int64, first=contexts + 1, extension_rows=room, extension_words=room),
-            **_arrays(np.int64, ended_contexts=room, ended_words=room * longest),
-            **_arrays(np.float64, extension_totals=room, ended_totals=room),
-            **_arrays(np.uint8, extension_doubtful=room, refused=room),
+            **_arrays(np.int64, first=contexts + 1, ended_words=capacity * longest),
+            **_arrays(np.int64, extension_rows=capacity, extension_words=capacity),
+            **_arrays(np.int64, ended_contexts=capacity),
+            **_arrays(np.float64, extension_totals=capacity, ended_totals=capacity),
+            **_arrays(np.uint8, extension_doubtful=capacity, refused=capacity),
         }
         self.arrays |= arrays
-        self._room = {"room": room, **_addresses(arrays)}
+        self._growing = {"capacity": capacity, **_addresses(arrays)}
 
 
 def _addresses(arrays: dict[str, NDArray[Any]]) -> dict[str, int]:
@@ -394,13 +395,13 @@ class NativePrediction(Prediction):
         first, stop, _ = rows.indices(self.rows)
         copied = 0 if self._batch.sources is None else self._batch.sources.table.most
         most = (stop - first) * self._decoder.packed.width
-        room = min(count, most) + copied * (stop - first)
-        columns = np.empty((3, room), dtype=np.int64)  # rows, words, totals
+        capacity = min(count, most) + copied * (stop - first)
+        columns = np.empty((3, capacity), dtype=np.int64)  # rows, words, totals
         rest, start = ctypes.c_double(), address(columns)
         number = self._decoder.library.best(
             *(self._decoder.record, self._decoder.contexts(self._batch), self._decoder.fast),
             *(self.record, first, stop, address(before), count),
-            *(start, start + 8 * room, start + 16 * room, room, ctypes.byref(rest)),
+            *(start, start + 8 * capacity, start + 16 * capacity, capacity, ctypes.byref(rest)),
         )
         totals = columns[2].view(np.float64)
         return BestWords(columns[0, :number], columns[1, :number], totals[:number], rest.value)

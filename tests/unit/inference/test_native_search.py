@@ -107,20 +107,20 @@ def test_the_steps_are_those_of_numpy(
 
 
 @pytest.mark.usefixtures("library")
-def test_extensions_may_be_more_than_there_is_room_for(
+def test_the_memory_grows_for_extensions_that_do_not_fit(
     make_model: ModelMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rooms = []
-    make_room = Workspace._grow
+    capacities = []
+    grow = Workspace._grow
 
-    def little(self: Workspace, room: int) -> None:
-        rooms.append(room)
-        make_room(self, 3 if len(rooms) == 1 else room)
+    def little(self: Workspace, capacity: int) -> None:
+        capacities.append(capacity)
+        grow(self, 3 if len(capacities) == 1 else capacity)
 
     monkeypatch.setattr(Workspace, "_grow", little)
     checked = [guard(tmp_path, blocklist=True) for _ in range(2)]
     assert_same(*both(make_model(words=150, seed=2, copy=True), checked, seen=False, longer=False))
-    assert rooms[1:3] == [12, 48]
+    assert capacities[1:3] == [12, 48]
 
 
 @pytest.mark.usefixtures("library")
