@@ -213,7 +213,7 @@ def call(
     most_bytes: int,
     at_the_end: Callable[[], None] = lambda: None,
 ) -> None:
-    """In the child: the command as `nextquery` runs it, with files of at most `most_bytes` bytes."""
+    """In the child: the command as `nextquery` runs it; files have at most `most_bytes`."""
     code = 1
     try:
         os.setsid()
