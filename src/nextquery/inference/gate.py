@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
-from typing import Self
 
 import numpy as np
 
@@ -41,7 +40,6 @@ FREQUENT_LIKELY = -4.0
 """The log-likelihood from which on a frequent query is shown in the first places: most are typed
 often and useful seldom. The likelihood is corrected by how much more often the query is typed than
 the model expects: networks that predict equally well differ in that by a factor of 2."""
-
 LIKELIER = 2.0
 """What the session must add to the log-likelihood of a query that has none of its words."""
 
@@ -65,33 +63,10 @@ class Candidate:
     log_odds: float
     """That it is typed later in the session."""
     called_for: bool
-    """A frequent query: whether it is likely enough. Any other: whether it has a word of the
-    session, or the session makes it likelier by `LIKELIER`."""
+    """A frequent query: whether the session makes it likelier, and likely enough. Any other:
+    whether it has a word of the session, or the session makes it likelier by `LIKELIER`."""
     shortened: bool
     loses_topic: bool
-
-    @classmethod
-    def read(
-        cls,
-        query: FinishedQuery,
-        log_odds: float,
-        features: Doubles,
-        related: Collection[str],
-        correction: float,
-    ) -> Self:
-        """A candidate with its kind, which is among its features.
-
-        `correction` is added to the log-likelihood of a frequent query.
-        """
-        frequent, shortened, loses_topic, keeps_words = (
-            bool(features[FEATURES.index(kind)]) for kind in KINDS
-        )
-        if frequent:
-            called_for = query.log_likelihood + correction >= FREQUENT_LIKELY
-        else:
-            likelier = query.log_likelihood - (query.log_prior or 0.0) > LIKELIER
-            called_for = shortened or keeps_words or likelier or query.text in related
-        return cls(query, log_odds, called_for, shortened, loses_topic)
 
 
 class ListGate:
@@ -152,7 +127,7 @@ class ListGate:
         features[:, SIMILARITY] = self._similarity(session[-1], new)
         odds = self._acceptance.log_odds(features)
         candidates = [
-            Candidate.read(query, chance, row, related, self._correction(query, priors or {}))
+            self._candidate(query, chance, row, related, priors or {})
             for query, chance, row in zip(new, odds.tolist(), features, strict=True)
             if chance >= ACCEPTED or query.text in related
         ]
@@ -160,11 +135,27 @@ class ListGate:
             candidates = self._ordered(candidates)
         return descending([candidate.query for candidate in placed(candidates)], config)
 
-    def _correction(self, query: FinishedQuery, priors: Mapping[str, float]) -> float:
-        """The log of how much more often a known query is typed than the model expects."""
-        log_share = self._tables.log_share(query.text)
-        prior = priors.get(query.text, query.log_prior)
-        return 0.0 if log_share is None or prior is None else log_share - prior
+    def _candidate(
+        self,
+        query: FinishedQuery,
+        log_odds: float,
+        features: Doubles,
+        related: Collection[str],
+        priors: Mapping[str, float],
+    ) -> Candidate:
+        """A candidate with its kind, which is among its features."""
+        frequent, shortened, loses_topic, keeps_words = (
+            bool(features[FEATURES.index(kind)]) for kind in KINDS
+        )
+        prior = priors.get(query.text, query.log_prior or 0.0)
+        lift = query.log_likelihood - prior
+        if frequent:
+            log_share = self._tables.log_share(query.text)
+            corrected = lift + (prior if log_share is None else log_share)
+            called_for = lift > 0 and corrected >= FREQUENT_LIKELY
+        else:
+            called_for = shortened or keeps_words or lift > LIKELIER or query.text in related
+        return Candidate(query, log_odds, called_for, shortened, loses_topic)
 
     def _similarity(self, last: str, queries: Sequence[FinishedQuery]) -> list[float]:
         """The cosine of each query's vector and that of the last query of the session."""

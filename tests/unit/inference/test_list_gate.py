@@ -94,22 +94,25 @@ def test_the_session_must_make_what_has_none_of_its_words_likelier(gate: ListGat
     assert shown(gate, ["paris"], finished("louvre", -3.0, -3.0 - less)) == []
     assert shown(gate, ["paris"], finished("paris map", -3.0, -2.9)) == ["paris map"]
     # a frequent query has a threshold of its own
-    assert shown(gate, ["paris"], finished("google", -1.0, -1.0)) == ["google"]
+    assert shown(gate, ["paris"], finished("google", -1.0, -1.1)) == ["google"]
+    assert shown(gate, ["paris"], finished("google", -1.0, -0.9)) == []
     assert shown(gate, ["paris"], finished("google", -6.0, -9.0)) == []
 
 
-@pytest.mark.parametrize("prior", [-3.0, -5.0])
-def test_what_a_model_expects_of_a_frequent_query_does_not_count(
-    gate: ListGate, prior: float
-) -> None:
-    """99 of 1,000 searches are `google`, whatever the model's own prior of it is."""
-    needed = FREQUENT_LIKELY - log(99 / 1000)
-    more, less = (finished("google", prior + needed + change, prior) for change in (0.01, -0.01))
-    assert shown(gate, ["paris"], more) == []  # a model of an earlier version: by its likelihood
-    counted = Guard(replace(gate._tables, searches=1000))
-    gate = ListGate(counted, vectors)
-    assert shown(gate, ["paris"], more) == ["google"]
-    assert shown(gate, ["paris"], less) == []
+def test_what_a_model_expects_of_a_frequent_query_does_not_count(gate: ListGate) -> None:
+    """99 of 40,000 searches are `google`, whatever the model's own prior of it is."""
+    counted = ListGate(Guard(replace(gate._tables, searches=40_000)), vectors)
+    needed = FREQUENT_LIKELY - log(99 / 40_000)
+    assert needed > 0
+    for prior in (-5.0, -8.0):
+        more, less = (
+            finished("google", prior + needed + change, prior) for change in (0.01, -0.01)
+        )
+        assert shown(counted, ["paris"], more) == ["google"]
+        assert shown(counted, ["paris"], less) == []
+        # without the number of searches, as in a model of an earlier version
+        expected = ["google"] if prior + needed > FREQUENT_LIKELY else []
+        assert shown(gate, ["paris"], more) == shown(gate, ["paris"], less) == expected
 
 
 def test_what_was_typed_is_not_shown_in_another_form(gate: ListGate) -> None:
