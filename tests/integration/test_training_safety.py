@@ -23,6 +23,7 @@ from tests.integration.training_runs import (
     stop_after,
     train,
     wait_until,
+    write_no_bytecode,
 )
 
 from nextquery.artifacts import write_manifest
@@ -139,7 +140,7 @@ def test_sigterm_then_a_damaged_checkpoint(data: Path, undisturbed: Path, tmp_pa
 
 def test_a_file_size_limit_fails_loudly(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "model"
-    process = start(data, out)
+    process = start(data, out, before=write_no_bytecode)  # the limit would truncate it
     wait_until(process, lambda: len(checkpoints(out)) > 0)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (4096, 4096))
     assert_failed_on_disk(out, *process.finish())

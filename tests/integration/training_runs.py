@@ -111,6 +111,11 @@ def train(
     return start(data, out, *more, before=before).finish()
 
 
+def write_no_bytecode() -> None:
+    """For a process whose files are limited in size: the limit would truncate bytecode."""
+    sys.dont_write_bytecode = True
+
+
 def killed_before_the_clean_up() -> None:
     """Let the training end where it removes the folder of the run."""
     import nextquery.training.run as training

@@ -224,6 +224,7 @@ def call(
             os.dup2(target, number)
         os.environ.update(XDG_CACHE_HOME=str(folder / "cache"), COLUMNS="200")
         resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))
+        sys.dont_write_bytecode = True  # the limit would truncate it, for all later processes
         resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -65,7 +65,7 @@ def test_a_full_disk_leaves_the_old_model(files: Path, tmp_path: Path, limit: in
     before = (old / "manifest.json").read_bytes()
     words = ["fit", str(files / "data1"), "--kind", "adjacency", "--out", str(old)]
     done = subprocess.run(
-        [sys.executable, "-m", "nextquery", *words],
+        [sys.executable, "-B", "-m", "nextquery", *words],  # -B: no truncated bytecode
         capture_output=True,
         text=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),

@@ -394,7 +394,7 @@ except OSError as error:
 def test_an_error_of_duckdb_is_one_of_the_system(tmp_path: Path) -> None:
     pytest.importorskip("duckdb")
     done = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True
+        [sys.executable, "-B", "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True
     )
     assert (done.stdout, done.stderr) == ("File too large True\n", "")
     assert names(tmp_path) == []

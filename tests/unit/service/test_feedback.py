@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import stat
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -94,8 +95,9 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def full_disk() -> Iterator[Callable[[int], None]]:
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
     """Lets no file grow beyond N bytes: the kernel then writes a part, and next time none."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # the limit would truncate it
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
